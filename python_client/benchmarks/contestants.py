@@ -11,10 +11,9 @@ from typing import NamedTuple
 from figures import REPOSITORY
 
 SIZES = (1, 16, 256, 4096, 65536)
-# The board counts for the parts of a step, for the learner, and for the two halves.
+# The board counts for the parts of a step, and for the learner.
 SPLIT_SIZES = (1, 4096)
 LEARNER_SIZE = 256
-HALVES_SIZES = (4096, 65536)
 
 
 class Condition(NamedTuple):
@@ -98,12 +97,6 @@ CONTESTANTS = (
         "rollout",
         "Twofold, in the process, `VectorEnv.rollout`, random",
         ("twofold_client.py", "embedded", "rollout"),
-        is_stepwise=False,
-    ),
-    Contestant(
-        "rollout-kernel",
-        "Twofold's kernel, rollout, nothing around it, 1 thread",
-        ("twofold_kernel.py",),
         is_stepwise=False,
     ),
     Contestant(

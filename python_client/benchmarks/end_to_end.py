@@ -23,20 +23,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
-sys.path.append(str(Path(__file__).resolve().parent / "peers"))
-
 import environments
 import figures
 import machine
 import plot
 import report
-import two_halves
 from contestants import (
     ALONE,
     BESIDE,
     CONTESTANTS,
-    HALVES_SIZES,
     LEARNER_SIZE,
     LEARNERS,
     NOTHING,
@@ -46,10 +41,8 @@ from contestants import (
 )
 from environments import VENVS
 from figures import REPOSITORY
-from idle import cost
 from rounds import Rounds
 from split import split
-from twofold_client import tcp_server
 
 from twofold.errors import ServerStartFailed
 
@@ -79,7 +72,7 @@ def measure(arguments: argparse.Namespace) -> int:
     # jax takes seconds to compile each shape; later runs reuse the programs in this folder.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
-    run |= {"split": [], "halves": [], "idle": []}
+    run["split"] = []
     try:
         for size in arguments.sizes:
             chosen, conditions = list(arguments.only), [ALONE, BESIDE]
@@ -87,7 +80,8 @@ def measure(arguments: argparse.Namespace) -> int:
                 chosen.insert(0, NOTHING)
                 conditions += LEARNERS
             rounds.run(chosen, size, conditions, arguments.rounds, arguments.seconds)
-        look_closer(run, arguments.sizes, arguments.rounds, is_quick=arguments.quick)
+            if size in SPLIT_SIZES:
+                run["split"].append(split(size, arguments.rounds)._asdict())
     except KeyboardInterrupt:
         print("interrupted: reporting the results so far", file=sys.stderr)
         run["interrupted"] = True
@@ -96,18 +90,6 @@ def measure(arguments: argparse.Namespace) -> int:
     run["finished"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
     write(out, run, rounds, publish=arguments.publish and not run.get("interrupted"))
     return 1 if run.get("interrupted") else 0
-
-
-def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures a step's parts, the gain from two_halves.py and the cost of nearly idle sessions."""
-    for size in sizes:
-        if size in SPLIT_SIZES:
-            run["split"].append(split(size, rounds)._asdict())
-        if size in HALVES_SIZES:
-            gain = two_halves.measure(tcp_server(), size, rounds, 200, work=None)
-            run["halves"].append({"size": size, "ratio": gain.ratio, **gain._asdict()})
-    seconds = (2.0, 0.5) if is_quick else (60.0, 5.0)
-    run["idle"] = [cost(endpoint, *seconds)._asdict() for endpoint in ("private", "embedded")]
 
 
 def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:

@@ -10,8 +10,6 @@ from contestants import CONTESTANTS, LEARNER_SIZE, NOTHING
 from figures import Row
 from rounds import Results
 
-from twofold.cli.stats import rate
-
 # The number of busy cores up to which a machine counts as quiet.
 QUIET = 0.15
 
@@ -59,13 +57,7 @@ def markdown(run: dict[str, Any], results: Results) -> str:
             "without an environment.",
             bench.loops(looped),
         ]
-    parts += [
-        _halves(run["halves"]),
-        _idle(run["idle"]),
-        "## Contestants",
-        _contestants(results),
-        METHOD,
-    ]
+    parts += ["## Contestants", _contestants(results), METHOD]
     return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
 
 
@@ -122,34 +114,6 @@ def _failures(results: Results) -> str:
     return "\n".join(f"- {reason} (N = {', '.join(at)})" for reason, at in reasons.items())
 
 
-def _halves(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    table = [["N", "policy, us", "step, us", "lock-step", "two halves", "times"]]
-    for row in rows:
-        times = [f"{1e6 * row[name]:,.0f}" for name in ("policy", "step")]
-        rates = [rate(row[name]) for name in ("lock_step", "halves")]
-        table.append([str(row["size"]), *times, *rates, f"{row['ratio']:.2f}"])
-    return (
-        "## Two halves over tcp\n\n`examples/two_halves.py`: steps per second of N boards in "
-        "lock-step with a policy as slow as a step, and of two environments of N / 2 boards in "
-        f"turn (target: at least 1.4 times).\n\n{_table(table)}"
-    )
-
-
-def _idle(rows: list[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    table = [["256 boards", "server", "client"]]
-    for row in rows:
-        idle = [f"{milliseconds:.1f} ms" for milliseconds in row["idle"]]
-        shares = [f"{share * 100:.0f} %" for share in row["thinking"]]
-        table.append([f"{row['endpoint']}: idle, in a minute", *idle])
-        what = f"{row['endpoint']}: 0.3 ms between steps, {row['rate']:,.0f} steps/s"
-        table.append([what, *shares])
-    return f"## Processor time of almost idle sessions\n\n{_table(table)}"
-
-
 def _contestants(results: Results) -> str:
     lines = []
     for contestant in CONTESTANTS:
@@ -160,7 +124,3 @@ def _contestants(results: Results) -> str:
             said = "; ".join(f"{key}: {value}" for key, value in details.items())
             lines.append(f"- {contestant.label} (`{contestant.name}`): {said}")
     return "\n".join(lines)
-
-
-def _table(rows: list[list[str]]) -> str:
-    return tables.markdown(rows[0], rows[1:]).rstrip()

@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.long
 def test_the_benchmark_measures_reports_and_draws(tmp_path: Path) -> None:
     chosen = ["twofold", "twofold-held", "session", "twofold-same-step", "twofold-reward"]
-    chosen += ["rollout", "rollout-kernel", "twofold-ipc", "rollout-ipc", "limit-ipc"]
+    chosen += ["rollout", "twofold-ipc", "rollout-ipc", "limit-ipc"]
     chosen += ["twofold-tcp", "twofold-tcp-same-step", "limit-tcp"]
     command = [sys.executable, str(BENCHMARKS / "end_to_end.py"), "--only", ",".join(chosen)]
     command += ["--sizes", "256", "--rounds", "1", "--seconds", "0.01", "--quick"]

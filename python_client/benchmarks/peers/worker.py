@@ -56,16 +56,6 @@ class Player(Protocol):
         """Returns the legal actions after the last step, bytes (N, 4), or None if unknown."""
 
 
-class Slices(Protocol):
-    """A contestant that measures its own slices of time."""
-
-    details: dict[str, str]
-    """Details for the report."""
-
-    def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps for `seconds` s, and returns the measurements of this slice."""
-
-
 class ActionChooser:
     """A chooser of random legal actions for N boards, with random numbers drawn in advance.
 
@@ -104,24 +94,11 @@ def serve(make: Callable[[int], Player]) -> None:
     Args:
         make: A function that makes the player for N boards.
     """
-
-    def slices(num_envs: int) -> _Slices:
-        player = make(num_envs)
-        return _Slices(player, ActionChooser(num_envs, player.action_dtype))
-
-    serve_slices(slices)
-
-
-def serve_slices(make: Callable[[int], Slices]) -> None:
-    """Runs a worker for a contestant that measures its own slices of time.
-
-    Args:
-        make: A function that makes the contestant for N boards.
-    """
+    num_envs = int(sys.argv[-1])
     # Libraries may print, so they get standard error, and the protocol gets a separate descriptor.
     with os.fdopen(os.dup(1), "w") as protocol:
         os.dup2(2, 1)
-        slices = make(int(sys.argv[-1]))
+        slices = _Slices(make(num_envs), num_envs)
         slices.run(WARM_UP_SECONDS)
         _tell(protocol, {"ready": True, "details": slices.details})
         for line in sys.stdin:
@@ -147,10 +124,10 @@ class Policy:
 
 
 class _Slices:
-    def __init__(self, player: Player, chooser: ActionChooser) -> None:
+    def __init__(self, player: Player, num_envs: int) -> None:
         self.details = player.details
         self._player = player
-        self._chooser = chooser
+        self._chooser = ActionChooser(num_envs, player.action_dtype)
         self._mask: NDArray[Any] | None = None
         self._policy = Policy()
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)

@@ -12,17 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
-from wire import WireSession, round_trip
 from worker import serve
 
-from twofold.client import private_server
+import twofold
 
 HERE = Path(__file__).parent
 
@@ -35,25 +33,25 @@ class Frames(NamedTuple):
     payload: bytes
     """The reply's payload. The request's payload is N action bytes."""
     mask: NDArray[np.uint8]
-    """A copy of the action mask in the reply's payload."""
+    """The action mask in the reply's payload."""
 
 
 def real_frames(num_envs: int) -> Frames:
     """Plays a few steps on a real server, and returns the frames of the last one."""
-    server = private_server.PrivateServer(time.monotonic() + 30)
-    session = WireSession(server.endpoint, num_envs)
-    try:
-        for number in range(20):
-            session.step(np.full(num_envs, number % 4, np.uint8))
-        request = session.step_header()
-        session.socket.send_multipart([request, bytes(num_envs)])
-        reply, payload = session.socket.recv_multipart()
-    finally:
-        session.close()
-        server.stop()
-    return Frames(
-        request, reply, payload, np.frombuffer(payload, np.uint8)[session.mask_slice].copy()
-    )
+    envs = twofold.Game2048VectorEnv(num_envs, endpoint="private")
+    envs.reset(seed=0)
+    for number in range(20):
+        envs.step(np.full(num_envs, number % 4))
+    session, link = envs._session, envs._session.link
+    call = link._steps.call(session.last_seq + 1, bytes(num_envs))
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.connect(link.carrier.endpoint)
+        socket.send_multipart([call.request, bytes(num_envs)])
+        reply, payload = socket.recv_multipart()
+    envs.close()
+    [offset] = (array.offset for array in session.spec.step.arrays if array.name == "action_mask")
+    mask = np.frombuffer(payload, np.uint8, 4 * num_envs, offset)
+    return Frames(call.request, reply, payload, mask)
 
 
 def start_server(carrier: str, frames: Frames, folder: Path) -> str:
@@ -91,8 +89,11 @@ class Echo:
         }
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
-        """Makes one round trip."""
-        round_trip(self._socket, self._request, actions, self._payload)
+        """Makes one round trip. Allocating each payload would cost more than its transport."""
+        self._socket.send(self._request, zmq.SNDMORE)
+        self._socket.send(actions.data)
+        self._socket.recv()
+        self._socket.recv_into(self._payload.data)
         return self._payload
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
