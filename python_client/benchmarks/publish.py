@@ -3,6 +3,7 @@
     python python_client/benchmarks/publish.py demo       # two minutes of training; idle machine
     python python_client/benchmarks/publish.py agents     # half an hour
     python python_client/benchmarks/publish.py commands   # time and memory of three commands
+    python python_client/benchmarks/publish.py memory_of_cards  # a minute
     python python_client/benchmarks/publish.py optimum    # minutes; solves the small boards
     python python_client/benchmarks/publish.py optimal_play  # a million 3 x 3 games
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
@@ -21,6 +22,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -72,6 +74,10 @@ PPO = (
 """The examples with the same network, boards and options."""
 
 
+MEMORIES = {"playground": (*"0123456", "8", "all"), "popgym-hard": (*"012345",)}
+"""The numbers of remembered cards by preset, up to the largest number solvable in seconds."""
+
+
 MARKS = (40_960, 81_920, 122_880)
 """The training steps of `recurrent_ppo.py` at which the documents report its turns per game."""
 
@@ -110,6 +116,21 @@ def agents() -> list[Row]:
     return rows
 
 
+def usage(*words: str, folder: str) -> tuple[bytes, float, resource.struct_rusage]:
+    """Runs a `twofold` command in a folder.
+
+    Returns its output, its duration in seconds, and its use of time and memory.
+    """
+    began = time.monotonic()
+    with subprocess.Popen([*TWOFOLD, *words], cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, words
+    return printed, time.monotonic() - began, used
+
+
 def commands() -> list[Row]:
     """Measures the time and the memory of three commands."""
     rows = []
@@ -119,16 +140,34 @@ def commands() -> list[Row]:
             "write-dataset random --transitions 10000000 --seed 1 --out data.parquet",
             "verify data.parquet",
         ):
-            began = time.monotonic()
-            with subprocess.Popen(
-                [*TWOFOLD, *words.split()], cwd=folder, stdout=subprocess.DEVNULL
-            ) as process:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            seconds = time.monotonic() - began
-            assert process.returncode == 0, words
-            megabytes = usage.ru_maxrss * 1024 / 1e6
+            _, seconds, used = usage(*words.split(), folder=folder)
+            megabytes = used.ru_maxrss * 1024 / 1e6
             rows.append({"command": f"twofold {words}", "seconds": seconds, "megabytes": megabytes})
+    return rows
+
+
+def memory_of_cards() -> list[Row]:
+    """Plays Concentration with each number of remembered cards, and measures the returns.
+
+    Each player makes the best possible use of its memory. No player peeks.
+    """
+    import twofold
+
+    rows = []
+    for preset, memories in MEMORIES.items():
+        for memory in ("random", *memories):
+            played = twofold.evaluate(
+                memory if memory == "random" else f"last-k-memory:{memory}",
+                env="twofold/Concentration-v0",
+                episodes=1000,
+                preset=preset,
+                peeks=0,
+            )
+            score = played.summary["score"]
+            found = [round(each, 4) for each in (score["mean"], *score["mean_interval"])]
+            turns = round(played.summary["moves"]["mean"] / 2, 2)
+            rows.append({"preset": preset, "memory": memory, "games": 1000})
+            rows[-1] |= {"return": found, "turns": turns}
     return rows
 
 
@@ -136,17 +175,10 @@ def optimum() -> list[Row]:
     """Solves four small boards for the highest expected score, and measures time and memory."""
     rows = []
     for board in ("2x2", "2x3", "2x4", "3x3"):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            subprocess.Popen(
-                [*TWOFOLD, "solve", "--size", board, "--json", "--quiet", "--tables", folder],
-                stdout=subprocess.PIPE,
-            ) as process,
-        ):
-            assert process.stdout is not None
-            found = json.loads(process.stdout.read())
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+        with tempfile.TemporaryDirectory() as folder:
+            words = ("--size", board, "--json", "--quiet", "--tables", folder)
+            printed, _, used = usage("solve", *words, folder=folder)
+        found = json.loads(printed)
         tiles = sorted(((int(tile), share) for tile, share in found["reached"].items()))
         rows.append(
             {
@@ -157,8 +189,8 @@ def optimum() -> list[Row]:
                 "moves": found["moves"],
                 "tiles": [tiles[-1], tiles[-2]],
                 "megabytes": float(f"{found['bytes'] / 1e6:.2g}"),
-                "processor_seconds": float(f"{usage.ru_utime + usage.ru_stime:.2g}"),
-                "memory_gigabytes": float(f"{usage.ru_maxrss * 1024 / 1e9:.2g}"),
+                "processor_seconds": float(f"{used.ru_utime + used.ru_stime:.2g}"),
+                "memory_gigabytes": float(f"{used.ru_maxrss * 1024 / 1e9:.2g}"),
             }
         )
     return rows
@@ -328,7 +360,7 @@ def gru() -> list[Row]:
 FILES = {
     measure.__name__: measure
     for measure in (
-        *(demo, agents, commands, optimum, optimal_play),
+        *(demo, agents, commands, memory_of_cards, optimum, optimal_play),
         *(campaigns, ppo, learning, recurrent, gru),
     )
 }
