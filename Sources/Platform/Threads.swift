@@ -10,17 +10,19 @@ private let lastCheck = Atomic<UInt64>(0)
 /// The time in nanoseconds after which threads are tried again. Dispatch ends a thread that was idle for five seconds.
 private let trialLifetime: UInt64 = 2_000_000_000
 
-/// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
-/// its first thread. While no thread can be started, Dispatch waits; without the descriptors, it ends the process.
+/// Returns true if this process can start `count` more threads, and open the descriptors that Dispatch needs: three for
+/// its first thread, and one about once a second to count its running threads. While no thread can be started, Dispatch
+/// waits; without the descriptors, it ends the process.
 ///
-/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried after a pause between two
-/// calls, or if `count` is larger than in the last trial. In all other cases, Dispatch still has these threads. `now` is
-/// the present time in nanoseconds.
+/// The memory for the threads' stacks and one descriptor are checked each time. Threads and four descriptors are tried
+/// after a pause between two calls, or if `count` is larger than in the last trial. In all other cases, Dispatch still
+/// has these threads. `now` is the present time in nanoseconds.
 package func canStartThreads(_ count: Int, at now: UInt64 = DispatchTime.now().uptimeNanoseconds) -> Bool {
     if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
+    guard twofold_can_open(1) else { return false }
     let pause = now &- lastCheck.exchange(now, ordering: .relaxed)
     if pause < trialLifetime, count <= startable.load(ordering: .relaxed) { return true }
-    guard twofold_can_start_threads(count) else { return false }
+    guard twofold_can_open(4), twofold_can_start_threads(count) else { return false }
     startable.store(count, ordering: .relaxed)
     return true
 }

@@ -38,11 +38,24 @@ import Testing
     @Test func `threads are tried again after a pause, during which Dispatch may have ended them`() async {
         await #expect(processExitsWith: .success) {
             #expect(canStartThreads(2, at: 1_000_000_000))
-            var none = rlimit(rlim_cur: 3, rlim_max: 3)
-            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+            limitDescriptors(leaving: 1)
             #expect(canStartThreads(2, at: 2_000_000_000))
             #expect(canStartThreads(1, at: 3_000_000_000))
             #expect(!canStartThreads(2, at: 5_000_000_000))
+        }
+    }
+
+    /// Dispatch would end the process.
+    @Test func `no threads are used while no descriptor is left`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(canStartThreads(2, at: 1_000_000_000))
+            limitDescriptors(leaving: 0)
+            #expect(!canStartThreads(2, at: 1_500_000_000))
+            limitDescriptors(leaving: 3)
+            #expect(canStartThreads(2, at: 2_000_000_000))
+            #expect(!canStartThreads(3, at: 2_500_000_000))
+            limitDescriptors(leaving: 4)
+            #expect(canStartThreads(3, at: 3_000_000_000))
         }
     }
 
@@ -53,4 +66,16 @@ import Testing
             #expect(try raiseDescriptorLimit() == highest)
         }
     }
+}
+
+/// Lets this process open `count` more descriptors.
+private func limitDescriptors(leaving count: Int) {
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let free = (0...count).map { _ in dup(STDIN_FILENO) }
+    for descriptor in free { close(descriptor) }
+    limit.rlim_cur = rlim_t(free[count])
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
