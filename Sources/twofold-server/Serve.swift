@@ -76,8 +76,6 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
-        // Saving a session beyond the limit on file size must fail like a full disk, not end the server.
-        signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
         let level = try setting(logLevel, "LOG_LEVEL") ?? .info

@@ -16,6 +16,8 @@ struct TwofoldServerCommand: ParsableCommand {
     static func main() {
         // If the process that reads the log or the output ends first, this process must not end as well.
         signal(SIGPIPE, SIG_IGN)
+        // A write beyond the limit on file size must fail like a full disk, not end the process.
+        signal(SIGXFSZ, SIG_IGN)
         // Linux sends the first process of a container only signals with a handler. `serve` replaces these handlers.
         if getpid() == 1 { for number in [SIGINT, SIGTERM] { signal(number) { _exit(128 + $0) } } }
         do {

@@ -407,6 +407,18 @@ def test_a_board_is_solved_without_standard_descriptors(closed: str, tmp_path: P
     assert list(tmp_path.glob("*.table"))
 
 
+@pytest.mark.parametrize("command", ["keygen new", "solve --size 2 --tables new --quiet --json"])
+def test_the_servers_commands_survive_the_limit_on_file_size(command: str, tmp_path: Path) -> None:
+    with full_disk():
+        ran = subprocess.run(
+            [str(find_program()), *command.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+    assert ran.returncode == 1
+    assert "File too large" in ran.stderr
+    assert ("File too large" in ran.stdout) == ("--json" in command)
+    assert not list(tmp_path.glob("*secret"))
+
+
 def test_a_variable_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     variables = {**os.environb, b"TWOFOLD_TABLES": os.fsencode(tmp_path) + b"/t\xff"}
     command = [str(find_program()), "solve", "--size", "2"]
