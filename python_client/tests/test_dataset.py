@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +239,37 @@ def test_a_wrong_transition_is_reported_with_row_and_column(
         twofold.datasets.verify(path, endpoint="embedded")
 
 
+def test_a_lack_of_threads_or_descriptors_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    tmp_path.chmod(0o755)
+    program = f"""
+import os, resource, twofold
+from twofold.datasets import file_format
+file_format.pyarrow()
+expected = [part["reward"].sum() for part in twofold.datasets.read({str(path)!r})]
+if os.getuid() == 0:
+    os.setuid(65534)  # no limit on threads applies to root
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+found = [part["reward"].sum() for part in twofold.datasets.read({str(path)!r})]
+print(found == expected and len(found) > 0)
+try:
+    while True:
+        os.open("/dev/null", os.O_RDONLY)
+except OSError as error:
+    full = error.errno
+try:
+    next(twofold.datasets.read({str(path)!r}))
+except OSError as error:
+    print(error.errno == full)
+"""
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, program],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("True\nTrue\n", 0), done.stderr
+
+
 def test_rewards_are_compared_bit_by_bit(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewards = parquet.ParquetFile(path).read(["reward"]).column("reward").to_pylist()
@@ -270,6 +303,8 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ),
         ({"arguments": {"wrappers": ["a"]}}, (), "its environment: .*can't be made: .*wrappers"),
         ({"arguments": {"render_mode": 5}}, (), "not a Twofold dataset"),
+        ({"arguments": []}, (), "not a Twofold dataset"),
+        ({"arguments": "a"}, (), "not a Twofold dataset"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a Twofold dataset"),
         ({"policy": None}, (), "not a Twofold dataset"),

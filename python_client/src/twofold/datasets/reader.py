@@ -49,10 +49,11 @@ class DatasetFile:
                 # As bytes, because arrow encodes a string as UTF-8.
                 arrow.OSFile(os.fsencode(path)),
                 page_checksum_verification=True,
+                pre_buffer=False,  # which needs a thread
             )
-        except PermissionError:
-            raise
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            if _is_of_system(error):
+                raise
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
@@ -81,7 +82,7 @@ class DatasetFile:
                 is_right &= type(found[name]) is int and found[name] >= 0
             is_right &= 1 <= found["num_envs"] <= file_format.GROUP_ROWS
             format_version = found["version"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             is_right = False
         if not is_right:
             raise InvalidDataset(f"{self.path}: a Parquet file, but not a Twofold dataset")
@@ -149,8 +150,10 @@ class DatasetFile:
             )
         for group in groups:
             try:
-                table = self._file.read_row_group(group)
+                table = self._file.read_row_group(group, use_threads=False)
             except (self._error, OSError) as error:
+                if _is_of_system(error):
+                    raise
                 raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
             if not table.num_rows:
                 continue
@@ -281,6 +284,11 @@ def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], 
         raise InvalidDataset(
             f"{name} {row + both}: the group has {rows} rows; the replay has {expected}"
         )
+
+
+def _is_of_system(error: Exception) -> bool:
+    """Returns True for an error of the operating system, of which the file is not the cause."""
+    return getattr(error, "errno", None) is not None
 
 
 def _refuse(constant: str) -> NoReturn:
