@@ -572,6 +572,9 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
     (tmp_path / "cut").write_text("curve\n    public-key")
     with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
         CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
+    os.truncate(tmp_path / "cut", 2 << 20)
+    with pytest.raises(errors.InvalidArgument, match="cut is not a key file"):
+        CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
 
 
 def test_keys_for_endpoints_without_encryption_are_refused(server: Server, keys: Keys) -> None:

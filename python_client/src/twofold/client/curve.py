@@ -103,10 +103,16 @@ class CurveKeys:
         return cls.load(server, client)
 
 
+# In bytes, with much room for comments.
+_MAX_KEY_FILE = 1 << 20
+
+
 def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     """Returns the file's public key and secret key; the latter is None for a public file."""
     try:
-        with _text.open_file(path, "keys"):
+        with _text.open_file(path, "keys") as file:
+            if os.fstat(file.fileno()).st_size > _MAX_KEY_FILE:
+                raise InvalidArgument(f"{os.fspath(path)} is not a key file", field="keys")
             public, secret = zmq.auth.load_certificate(path)
     except InvalidArgument:
         raise
