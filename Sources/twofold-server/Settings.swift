@@ -20,13 +20,15 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
 /// Returns the given endpoints. If there are none, returns those in TWOFOLD_ENDPOINT or, failing that, the default.
 /// Reports an invalid endpoint like an invalid option.
 func endpoints(_ given: [String]) throws -> [String] {
-    var named = given
-    if named.isEmpty { named = try ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? [] }
-    if named.isEmpty { named = ["tcp://127.0.0.1:5555"] }
-    do throws(Reason) { for endpoint in named { try checkEndpoint(endpoint) } } catch {
+    var chosen = given
+    if chosen.isEmpty, let text = try ServiceSettings.variable("ENDPOINT") {
+        chosen = text.split(separator: ",").map(String.init)
+    }
+    if chosen.isEmpty { chosen = ["tcp://127.0.0.1:5555"] }
+    do throws(Reason) { for endpoint in chosen { try checkEndpoint(endpoint) } } catch {
         throw ValidationError(error.description)
     }
-    return named
+    return chosen
 }
 
 /// Returns the settings of the service, read from options and environment variables. Reports an invalid setting

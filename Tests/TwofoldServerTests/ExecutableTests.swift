@@ -326,8 +326,8 @@ import ZeroMQ
     }
 
     @Test(arguments: [
-        "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:99999", "ipc://relative", "5555",
-        "",
+        "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:99999",
+        "ipc://relative", "5555", "",
     ])
     func `a text that is not an endpoint is wrong usage`(endpoint: String) throws {
         let program = try #require(ServerProcess.program)

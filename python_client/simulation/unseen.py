@@ -126,8 +126,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a session that ended idle still counts for its client",
             f"{LEDGER}/SessionLedger.swift",
-            "        entries[entry.id] = nil\n"
-            "        count(entry, by: -1)\n",
+            "        entries[entry.id] = nil\n        count(entry, by: -1)\n",
             "        entries[entry.id] = nil\n"
             "        count(entry, by: -1)\n"
             "        if let owner = entry.owner { openCounts[owner, default: 0] += 1 }\n",

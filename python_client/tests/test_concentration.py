@@ -118,7 +118,7 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
 
 def test_the_error_of_wrong_peeks_names_the_word_for_any_number() -> None:
     with pytest.raises(errors.InvalidArgument, match='0 or more, or "unlimited"'):
-        ConcentrationVectorEnv(2, endpoint="embedded", peeks="many")
+        ConcentrationVectorEnv(2, endpoint="embedded", peeks="many")  # type: ignore[call-overload]
 
 
 def test_an_unknown_argument_is_a_type_error() -> None:
