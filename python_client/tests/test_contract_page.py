@@ -124,7 +124,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
     ("said", "file", "constant"),
     [
         ("the last 64 holders", "Sessions/Ledger/LedgerEntry", "maxFormerHolders = 64"),
-        ("the last 10,000 closed sessions", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
+        ("the last 10,000 closed sessions", "Sessions/Ledger/SessionLedger", "maxClosed = 10_000"),
         (
             "still running 5 s after the signal",
             "Sessions/Phase",

@@ -240,17 +240,17 @@ def test_a_wrong_transition_is_reported_with_row_and_column(
 
 
 def test_a_lack_of_threads_or_descriptors_is_not_blamed_on_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path)
+    write(tmp_path)
     tmp_path.chmod(0o755)
-    program = f"""
+    program = """
 import os, resource, twofold
 from twofold.datasets import file_format
 file_format.pyarrow()
-expected = [part["reward"].sum() for part in twofold.datasets.read({str(path)!r})]
+expected = [part["reward"].sum() for part in twofold.datasets.read("data.parquet")]
 if os.getuid() == 0:
     os.setuid(65534)  # no limit on threads applies to root
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-found = [part["reward"].sum() for part in twofold.datasets.read({str(path)!r})]
+found = [part["reward"].sum() for part in twofold.datasets.read("data.parquet")]
 print(found == expected and len(found) > 0)
 try:
     while True:
@@ -258,12 +258,13 @@ try:
 except OSError as error:
     full = error.errno
 try:
-    next(twofold.datasets.read({str(path)!r}))
+    next(twofold.datasets.read("data.parquet"))
 except OSError as error:
     print(error.errno == full)
 """
     done = subprocess.run(
         ["/bin/sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, program],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
     )
