@@ -20,6 +20,7 @@ struct ConcentrationGoldenFile: GoldenGames {
         let illegalAction: String
         let observeLastAction: Bool
         let maxEpisodeSteps: Int?
+        let autoresetMode: String?
     }
 
     struct Lane: Decodable {
@@ -86,6 +87,7 @@ struct ConcentrationGoldenFile: GoldenGames {
         #expect(Set(files.map(\.config.peeks)).count >= 3)
         #expect(files.contains { $0.config.observeLastAction })
         #expect(files.contains { $0.config.maxEpisodeSteps != nil })
+        #expect(files.contains { $0.config.autoresetMode == "same_step" })
         let steps = files.flatMap(\.lanes).map(\.steps)
         #expect(steps.contains { $0.terminated.contains(1) })
         #expect(steps.contains { $0.truncated.contains(1) })
@@ -100,7 +102,9 @@ struct ConcentrationGoldenFile: GoldenGames {
             try Batch(
                 file.game(),
                 BatchOptions(
-                    lanes: golden.count, maxEpisodeSteps: file.config.maxEpisodeSteps,
+                    lanes: golden.count,
+                    autoreset: ConcentrationGoldenFile.autoreset(file.config.autoresetMode),
+                    maxEpisodeSteps: file.config.maxEpisodeSteps,
                     workers: Workers(threads: 2, chunk: 64))))
         try batch.reset(seeds: golden.map(\.seed))
         for (lane, golden) in golden.enumerated() { #expect(state(batch, lane) == golden.initial) }

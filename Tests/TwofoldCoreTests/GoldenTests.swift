@@ -27,6 +27,16 @@ extension GoldenGames {
                 return file
             }
     }
+
+    /// Returns the mode that a config names; NEXT_STEP if it names none.
+    static func autoreset(_ name: String?) -> AutoresetMode {
+        switch name {
+        case nil: .nextStep
+        case "same_step": .sameStep
+        case "disabled": .disabled
+        case let mode?: preconditionFailure("unknown autoreset mode \(mode)")
+        }
+    }
 }
 
 /// Complete games played by an independent Python reference (`Tests/Fixtures/golden/README.md`).
@@ -88,14 +98,7 @@ struct GoldenFile: GoldenGames {
 
     static func all() throws -> [GoldenFile] { try all(in: "golden") }
 
-    var autoreset: AutoresetMode {
-        switch config.autoresetMode {
-        case nil: .nextStep
-        case "same_step": .sameStep
-        case "disabled": .disabled
-        case let mode?: preconditionFailure("unknown autoreset mode \(mode)")
-        }
-    }
+    var autoreset: AutoresetMode { Self.autoreset(config.autoresetMode) }
 
     func gameConfig() throws -> Game2048.Config {
         var config = Game2048.Config(

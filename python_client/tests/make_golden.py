@@ -126,6 +126,19 @@ CARDS: dict[str, tuple[int, float, float, list[int], dict[str, Any]]] = {
         [2, 3],
         {"rows": 2, "columns": 3, "symbols": 3, "peeks": 2, "observe_last_action": True},
     ),
+    "2x3-same-step": (
+        200,
+        0.1,
+        0.1,
+        [7, 8],
+        {
+            "rows": 2,
+            "columns": 3,
+            "symbols": 3,
+            "autoreset_mode": "same_step",
+            "max_episode_steps": 18,
+        },
+    ),
     "2x4-face-up": (
         300,
         0.2,
