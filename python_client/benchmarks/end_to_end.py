@@ -1,6 +1,6 @@
 """Compares Twofold with its peers and with the limit of its transport in one run.
 
-Measures each contestant alone, next to CPU-bound processes, and inside a learner's loop:
+Measures each contestant alone, next to a CPU-bound process, and inside a learner's loop:
 
     .venv/bin/python python_client/benchmarks/end_to_end.py
     .venv/bin/python python_client/benchmarks/end_to_end.py --quick

@@ -32,8 +32,6 @@ class Split(NamedTuple):
     """The time of a call into the library that is refused immediately."""
     engine: float
     """The time of the kernel with Dispatch, which gives small batches to one thread."""
-    kernel: float
-    """The time of the kernel alone, on one thread."""
     session: float
     """The remaining time: the session, its locks, and the reply stored for repeated requests."""
 
@@ -64,9 +62,9 @@ def split(size: int, rounds: int) -> Split:
         rows.append((whole, inside, turned_away))
     envs.close()
     step, library, crossing = (statistics.median(column) for column in zip(*rows, strict=True))
-    engine, kernel = (_kernel(size, threads) for threads in (carrier.threads, 1))
+    engine = _kernel(size, carrier.threads)
     session = library - crossing - engine
-    return Split(size, step, step - library, crossing, engine, kernel, session)
+    return Split(size, step, step - library, crossing, engine, session)
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:

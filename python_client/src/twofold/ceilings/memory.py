@@ -77,7 +77,7 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """Returns `held` after a turn without a pair of cards with symbols in these columns."""
+        """Returns `held` after a turn of two different symbols, given their columns (N,)."""
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()

@@ -92,7 +92,7 @@ def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics
     The function raises TransportError if no reply arrives in time, and RequestError if the server
     refuses the request.
     """
-    endpoint = check_address(arguments.endpoint, otherwise="")
+    endpoint = check_address(arguments.endpoint, expected="tcp://host:port or ipc:///path")
     carrier = ZeroMQCarrier(endpoint, keys=check_keys(endpoint, keys(arguments)))
     request = envelope.Request(stats=statistics.StatsRequest()).SerializeToString()
 

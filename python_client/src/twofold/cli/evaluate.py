@@ -323,6 +323,7 @@ def _report(
                 {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
             )
     finally:
-        with contextlib.ExitStack() as stack:  # writes all files, even if one of them fails
-            for _, write in reversed(outputs):
+        # Writes all files, even if one of them fails, and raises the error of the first such file.
+        with contextlib.ExitStack() as stack:
+            for _, write in outputs:
                 stack.callback(write, results)

@@ -35,11 +35,14 @@ def resolve(endpoint: str | None) -> str:
     return endpoint if endpoint in (EMBEDDED, PRIVATE) else check_address(endpoint)
 
 
-_OTHERWISE = ', "private" for a server that only this process uses, or "embedded" for no server'
+_EXPECTED = (
+    'tcp://host:port, ipc:///path, "private" for a server that only this process uses, or '
+    '"embedded" for no server'
+)
 
 
-def check_address(endpoint: str, otherwise: str = _OTHERWISE) -> str:
-    """Returns the endpoint if it is a valid address. `otherwise` ends the error's list."""
+def check_address(endpoint: str, expected: str = _EXPECTED) -> str:
+    """Returns the endpoint if it is a valid address. The error lists what is `expected`."""
     path = _arguments.text("endpoint", endpoint).removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)
     problem = ""
@@ -57,8 +60,7 @@ def check_address(endpoint: str, otherwise: str = _OTHERWISE) -> str:
         problem = "has no host"
     if problem:
         raise InvalidArgument(
-            f"endpoint {endpoint!r} {problem}; expected tcp://host:port or ipc:///path{otherwise}",
-            field="endpoint",
+            f"endpoint {endpoint!r} {problem}; expected {expected}", field="endpoint"
         )
     return endpoint
 

@@ -49,7 +49,7 @@ class DatasetFile:
                 # As bytes, because arrow encodes a string as UTF-8.
                 arrow.OSFile(os.fsencode(path)),
                 page_checksum_verification=True,
-                pre_buffer=False,  # which needs a thread
+                pre_buffer=False,  # buffering in advance needs a thread
             )
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             if _is_of_system(error):
@@ -287,7 +287,7 @@ def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], 
 
 
 def _is_of_system(error: Exception) -> bool:
-    """Returns True for an error of the operating system, of which the file is not the cause."""
+    """Returns True if the operating system, not the file's content, caused the error."""
     return getattr(error, "errno", None) is not None
 
 

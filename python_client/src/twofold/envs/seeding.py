@@ -105,7 +105,7 @@ class BoardSeeds:
     def __init__(
         self, num_envs: int, random_bytes: Callable[[int], bytes], was_reset: bool
     ) -> None:
-        # Drawn at once, because a lazy one would need a lock, which a fork could leave locked.
+        # Drawn now: drawing it later would need a lock, which a fork could leave locked.
         self.drawn = draw_seed(num_envs, random_bytes)
         self.seeds = np.zeros(num_envs, np.uint64) if was_reset else None
         self.unknown = np.full(num_envs, was_reset)

@@ -278,8 +278,8 @@ class Plan:
                 if not is_refused or not isinstance(chooser, ServedChooser):
                     raise
                 raise InvalidArgument(
-                    f"the policy {chooser.name} plays Twofold's environments only; with these "
-                    f"arguments, {self.env} does not make one",
+                    f"the policy {chooser.name} plays Twofold's environments only; {self.env} is "
+                    "not one of them, or these arguments make another environment from it",
                     field="env",
                 ) from None
         if not isinstance(self.env, VectorEnv):

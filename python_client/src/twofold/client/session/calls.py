@@ -93,7 +93,7 @@ class Calls(abc.ABC):
         """
         # Nearly every call finds the lock free, so this test saves a call.
         if self._owner is not system.generation or not self.lock.acquire(False):
-            # `close` lets this thread's running call end, of which the new one may be a part.
+            # After `close`, a running call may finish. The new call may be a part of it.
             if self._owner is None and not self._is_mine:
                 raise ClosedError("this environment is closed")
             self.acquire()

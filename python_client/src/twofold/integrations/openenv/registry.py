@@ -55,8 +55,8 @@ class Entry(Generic[EpisodeT]):
 class Registry(Generic[EpisodeT]):
     """The episodes of a process, by id. Threads may share a registry.
 
-    Methods return the episodes that they removed. The caller must close these episodes. The
-    arguments are those of `make_openenv_app`.
+    Methods return the episodes that they removed. The caller must close these episodes. For the
+    arguments, see `make_openenv_app`.
     """
 
     def __init__(self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float]) -> None:
@@ -98,7 +98,11 @@ class Registry(Generic[EpisodeT]):
             entry.phase, entry.holder = Phase.HELD, holder
 
     def check(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Checks that a connection still holds an episode."""
+        """Checks that a connection still holds an episode.
+
+        Raises:
+            StaleEpoch: Another connection has taken over the episode.
+        """
         if entry.holder is not holder:
             raise StaleEpoch(
                 f"another connection has taken over episode {entry.id!r}, so this one can no "
