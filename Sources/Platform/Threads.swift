@@ -2,8 +2,8 @@ internal import CPlatform
 internal import Dispatch
 internal import Synchronization
 
-/// The number of threads that the last successful trial started, in this process or in a process from which it was
-/// forked.
+/// The number of threads that the last trial started, in this process or in a process from which it was forked; 0 after
+/// a failure.
 private let startable = Atomic(0)
 /// The moment of the last check, in nanoseconds.
 private let lastCheck = Atomic<UInt64>(0)
@@ -19,10 +19,12 @@ private let trialLifetime: UInt64 = 2_000_000_000
 /// has these threads. `now` is the present time in nanoseconds.
 package func canStartThreads(_ count: Int, at now: UInt64 = DispatchTime.now().uptimeNanoseconds) -> Bool {
     if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
-    guard twofold_can_open(1) else { return false }
+    guard twofold_can_open() else { return false }
     let pause = now &- lastCheck.exchange(now, ordering: .relaxed)
     if pause < trialLifetime, count <= startable.load(ordering: .relaxed) { return true }
-    guard twofold_can_open(4), twofold_can_start_threads(count) else { return false }
+    // After a failure, the next call tries again.
+    startable.store(0, ordering: .relaxed)
+    guard twofold_can_start_threads(count) else { return false }
     startable.store(count, ordering: .relaxed)
     return true
 }

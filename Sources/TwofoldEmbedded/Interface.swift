@@ -215,7 +215,7 @@ private let longestHeader = 4096
 
 /// The caller's memory for a reply.
 extension UnsafeMutablePointer<twofold_reply> {
-    /// Whether all pointers are there and no capacity is negative.
+    /// Whether no capacity is negative, and only a buffer of capacity 0 has no pointer.
     fileprivate var isValid: Bool {
         min(pointee.header_capacity, pointee.payload_capacity) >= 0
             && (pointee.header != nil || pointee.header_capacity == 0)

@@ -22,7 +22,7 @@ package final class MemoryBudget: Sendable {
     }
 
     /// Creates a part of this budget: `bytes` bytes that are reserved now, for reservations of at most `longest` bytes.
-    /// What is longer, or does not fit, the part reserves in this budget instead.
+    /// A reservation that is longer or does not fit is made in this budget instead.
     package func part(_ bytes: Int, upTo longest: Int) throws(Reason) -> MemoryBudget {
         MemoryBudget(try reserve(bytes), upTo: longest)
     }

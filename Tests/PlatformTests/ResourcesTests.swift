@@ -42,6 +42,7 @@ import Testing
             #expect(canStartThreads(2, at: 2_000_000_000))
             #expect(canStartThreads(1, at: 3_000_000_000))
             #expect(!canStartThreads(2, at: 5_000_000_000))
+            #expect(!canStartThreads(2, at: 5_100_000_000))
         }
     }
 

@@ -66,7 +66,10 @@ import Testing
         for (rows, columns) in allSizes {
             var generator = Generator(seed: UInt64(rows * 10 + columns))
             for _ in 0..<200 {
-                let exponents = randomExponents(rows * columns, generator: &generator)
+                let lift = UInt8(generator.next(below: 22))
+                let exponents = randomExponents(rows * columns, generator: &generator).map {
+                    $0 == 0 ? 0 : $0 + lift
+                }
                 let action = generator.next(below: 4)
                 let naive = NaiveSlide(exponents, rows: rows, columns: columns, action: action)
                 var next = Board(rows: rows, columns: columns, exponents: naive.exponents)

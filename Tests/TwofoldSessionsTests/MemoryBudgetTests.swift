@@ -41,7 +41,7 @@ import TwofoldService
         withExtendedLifetime(piece) {}
     }
 
-    @Test func `a part reserves what is too long, or does not fit, in the whole budget`() throws {
+    @Test func `what is too large for a part is reserved in the whole budget`() throws {
         let budget = MemoryBudget(limit: 100)
         let part = try budget.part(30, upTo: 20)
         for (bytes, used) in [(10, 30), (21, 51), (20, 30), (15, 30)] {

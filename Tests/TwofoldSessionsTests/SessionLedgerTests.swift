@@ -281,7 +281,7 @@ import TwofoldTestSupport
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }
         let create = Request.OneOf_Op.create(lanes: 1)
-        // Beyond twice the limit, the ledger replaces the same tombstones again.
+        // Beyond twice the limit, the ledger uses the places of its oldest closed ids a second time.
         let count = 2 * limit + 100
         for number in 0..<count {
             try ledger.execute(Request(create, session: id(number), seq: 1), creating: session)

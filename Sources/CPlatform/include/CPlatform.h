@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Opens and closes `count` descriptors, at most four; returns false if this fails.
-bool twofold_can_open(size_t count);
+// Returns true if this process can open one more descriptor.
+bool twofold_can_open(void);
 
-// Starts and ends `count` threads; returns false if this fails.
+// Starts and ends `count` threads, and opens and closes four descriptors; returns false if any of this fails.
 bool twofold_can_start_threads(size_t count);
 
 // Returns true if the processor and the system support AVX2.

@@ -9,8 +9,9 @@ public struct ServerStatistics: Equatable, Sendable {
     /// The number of sessions that could not be saved in the state directory when the server stopped.
     public package(set) var sessionsLost = 0
 
-    /// The statistics of each kind of request, without names and quantiles, and the latencies; by the kind's raw value.
+    /// The statistics of each kind of request, without names and quantiles. The index is the kind's raw value.
     private var requests = [RequestStats](repeating: .init(), count: RequestKind.allCases.count)
+    /// The latencies of each kind of request, with the same index.
     private var latencies = [LatencyHistogram](repeating: .init(), count: RequestKind.allCases.count)
     private var refusals: [ErrorCode: Int] = [:]
 
