@@ -67,6 +67,6 @@ def check(golden: Golden, envs: TwofoldVectorEnv) -> None:
 
 
 def entry(lane: dict[str, Any], key: str, step: int) -> dict[str, Any]:
-    """Returns a lane's values under `key` for a step; empty if there are none."""
+    """Returns a lane's values under `key` for a step, or an empty dict."""
     found = (entry for entry in lane.get(key, ()) if entry["step"] == step)
     return {name: value for name, value in next(found, {}).items() if name != "step"}
