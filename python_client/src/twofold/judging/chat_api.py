@@ -146,7 +146,13 @@ class ChatEndpoint:
                 exchange.end()
 
     def _post(self, body: bytes) -> _Reply:
-        """Sends one request and returns the reply, whatever its status."""
+        """Sends one request and returns the reply, which may report an error.
+
+        Raises:
+            ResourceExhausted: The process can't start a thread for the time limit.
+            TimeoutError: The whole reply did not arrive in time.
+            OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
+        """
         exchange = _Exchange(self._url, body, self._headers)
         timer = threading.Timer(self._timeout, exchange.end)
         timer.daemon = True

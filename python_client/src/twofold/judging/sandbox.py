@@ -102,8 +102,12 @@ class End:
 class Sandbox:
     """A program's sandboxed processes, one for each game.
 
-    The arguments are the program, its name in messages, the limits on each game's process
-    (`jail.limit`), and whether to run it with limits only, without isolation.
+    Args:
+        source: The program's source code.
+        file: The program's file name in messages.
+        memory_mb: The limit on each game process's address space, in megabytes.
+        cpu_seconds: The limit on each game process's processor time, in seconds.
+        unsafe: Whether to run the program with limits only, without isolation.
 
     Raises:
         SandboxUnavailable: The sandbox is unavailable on this system.

@@ -105,7 +105,7 @@ class Calls(abc.ABC):
     @property
     def _is_mine(self) -> bool:
         """Whether this thread holds the lock."""
-        # threading.Condition asks an RLock in the same way; there is no public one.
+        # threading.Condition uses this method, too. An RLock has no public equivalent.
         return bool(self.lock._is_owned())  # type: ignore[attr-defined]
 
     def _take_turn(self, is_wait: bool) -> None:
