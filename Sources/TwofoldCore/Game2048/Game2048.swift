@@ -195,3 +195,19 @@ public struct Game2048: Game {
         }
     }
 }
+
+extension Game2048 {
+    /// Makes a batch of boards with the engine that `options` selects. By default, this is the kernel for boards up to
+    /// 4 x 4, and the readable rules for larger boards. Each of the additional `passes` writes infos that users can
+    /// request.
+    ///
+    /// Throws if the reward or the extra infos are invalid.
+    package func makeBatch(
+        _ options: BatchOptions, passes: [any StepPass] = []
+    ) throws(EnvironmentError) -> Batch {
+        let kernel = Kernels.kernel(options.engine, rows: config.rows, columns: config.columns)
+        return try Batch(self, options, passes: passes) { (plan) throws(EnvironmentError) in
+            if let kernel { try KernelEngine(plan, kernel) } else { try GameEngine(plan) }
+        }
+    }
+}

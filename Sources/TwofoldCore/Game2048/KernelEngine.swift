@@ -1,22 +1,6 @@
 internal import Kernel2048
 internal import Platform
 
-extension Game2048 {
-    /// Makes a batch of boards with the engine that `options` selects. By default, this is the kernel for boards up to
-    /// 4 x 4, and the readable rules for larger boards. Each of the additional `passes` writes infos that users can
-    /// request.
-    ///
-    /// Throws if the reward or the extra infos are invalid.
-    package func makeBatch(
-        _ options: BatchOptions, passes: [any StepPass] = []
-    ) throws(EnvironmentError) -> Batch {
-        let kernel = Kernels.kernel(options.engine, rows: config.rows, columns: config.columns)
-        return try Batch(self, options, passes: passes) { (plan) throws(EnvironmentError) in
-            if let kernel { try KernelEngine(plan, kernel) } else { try GameEngine(plan) }
-        }
-    }
-}
-
 /// The 2048 engine for boards up to 4 x 4. It processes 64 boards at a time.
 ///
 /// Its results equal those of ``GameEngine`` with the readable rules, bit for bit. If the last block of a batch has
