@@ -147,7 +147,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a search and a network may exceed the policy budget together",
             _ROLLOUTS,
             "guard bytes <= room else {",
-            "guard bytes <= limits.maxPolicyBytes else {",
+            "guard bytes <= service.limits.maxPolicyBytes else {",
         ),
         Defect(
             "a session's second policy is not counted",
