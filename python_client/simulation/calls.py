@@ -36,7 +36,12 @@ class Caller:
         self.simulation: Simulation = process.simulation
 
     def again(
-        self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
+        self,
+        call: Callable[[], Result],
+        what: str,
+        timeout: float,
+        requests: int = 1,
+        cleanup: float = 0.0,
     ) -> Result:
         """Repeats a call until it returns a result, in the way that reliability.md recommends.
 
@@ -45,23 +50,29 @@ class Caller:
             what: The call's name.
             timeout: The timeout of each request, in seconds.
             requests: The maximum number of requests that the call sends in sequence.
+            cleanup: The seconds that the call may take after a failure to close what it has opened.
 
         Raises:
             RAISED: The call raised one of these errors.
             Violation: The call raised an error that it must not raise.
         """
-        while (result := self.once(call, what, timeout, requests)) is None:
+        while (result := self.once(call, what, timeout, requests, cleanup)) is None:
             pass
         return result[0]
 
     def once(
-        self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
+        self,
+        call: Callable[[], Result],
+        what: str,
+        timeout: float,
+        requests: int = 1,
+        cleanup: float = 0.0,
     ) -> tuple[Result] | None:
         """Makes a call once. Returns None if the call failed and may be repeated."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
-        process.pace = Pace()
+        pace = process.pace = Pace()
         gave_up = False
 
         def in_time() -> Result:
@@ -70,6 +81,7 @@ class Caller:
             watch = Watch(
                 timeout,
                 requests,
+                cleanup,
                 lambda: simulation.seconds,
                 lambda: simulation.world.jumped() * 1e-9,
             )
@@ -84,7 +96,10 @@ class Caller:
                     raise Violation(f"{what} {problem}")
 
         try:
-            return (in_time(),)
+            result = in_time()
+            if pace.early is not None:
+                raise Violation(pace.early)
+            return (result,)
         except KeyboardInterrupt:
             self.mark("interrupted")
         except errors.DeadlineExceeded:

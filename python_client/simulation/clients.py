@@ -10,7 +10,7 @@ import gymnasium as gym
 import operations
 import visits
 from calls import LOST, Caller, timeout_of
-from pacing import SLACK
+from pacing import CLOSE_TIMEOUT, SLACK
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, quiet, refusal
 
@@ -21,8 +21,7 @@ _MAX_BOARDS = 3
 # The timeouts of calls in seconds. Many calls give up and are repeated.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
 _MAX_BLOBS = 4
-# The timeout of a close in seconds, and the number of requests in a fork and in a network's upload.
-_CLOSE_TIMEOUT = 1.0
+# The number of requests in a fork and in a network's upload.
 _FORK_REQUESTS = 4
 _NETWORK_REQUESTS = 3
 
@@ -86,7 +85,7 @@ class Life(Caller):
             return make(**arguments, endpoint=endpoint, timeout=timeout, recover=recovers)
 
         try:
-            envs = self.again(begin, "making boards", timeout)
+            envs = self.again(begin, "making boards", timeout, cleanup=CLOSE_TIMEOUT)
         except errors.ResourceExhausted:
             self.mark("no room")
             self.process.idle(1.0)
@@ -180,7 +179,7 @@ class Life(Caller):
         self.mark("given up")
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
-            self.again(envs.close, "close", _CLOSE_TIMEOUT)
+            self.again(envs.close, "close", CLOSE_TIMEOUT)
         boards.forget()
 
     def drop(self, boards: Boards) -> None:
@@ -365,7 +364,8 @@ class Life(Caller):
         # To the session itself, a fork is a snapshot, which changes nothing.
         boards.pending = operations.SNAPSHOT
         try:
-            forked = self.again(lambda: copy(envs), "fork", timeout_of(envs), _FORK_REQUESTS)
+            timeout = timeout_of(envs)
+            forked = self.again(lambda: copy(envs), "fork", timeout, _FORK_REQUESTS, CLOSE_TIMEOUT)
         except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
             # The error concerns the session or its copies. The copies are not needed.
             self.perform(boards, operations.OBSERVE)
@@ -408,10 +408,10 @@ class Life(Caller):
     def end(self, boards: Boards, envs: Any) -> None:
         """Closes an environment. Checks that a server that replied no longer has the session."""
         was_calm, began = self.simulation.is_calm, self.simulation.seconds
-        was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
+        was_closed = self.once(envs.close, "close", CLOSE_TIMEOUT) is not None
         # A second close of the same environment must do nothing.
-        self.again(envs.close, "close", _CLOSE_TIMEOUT)
-        was_answered = self.simulation.seconds - began < _CLOSE_TIMEOUT - SLACK
+        self.again(envs.close, "close", CLOSE_TIMEOUT)
+        was_answered = self.simulation.seconds - began < CLOSE_TIMEOUT - SLACK
         is_sure = was_answered and not boards.resumes and not self.simulation.may_lose_sessions()
         boards.forget()
         has_to_be_closed = was_closed and (was_calm or is_sure)

@@ -8,6 +8,8 @@ from google.protobuf.message import DecodeError
 
 from twofold.v1 import envelope_pb2 as envelope
 
+CLOSE_TIMEOUT = 1.0
+"""The seconds in which the package closes a session."""
 SLACK = 0.05
 """The seconds by which a call may exceed its timeout. Waits are rounded to milliseconds."""
 _FIRST_WAIT, _MAX_WAIT = 0.020, 1.0
@@ -20,25 +22,32 @@ class Pace:
     The first repeat must come at least 20 ms after the request. Each further wait is twice as
     long, up to one second. Repeats of `expand` always wait a second. If a stopping server refuses
     the request, the next repeat must wait for the time that the server gave.
+
+    A failed call may repeat its last request at once, to close what it has opened.
+
+    Attributes:
+        early: The problem with the first repeat that was too early; None if there was none.
     """
 
     def __init__(self) -> None:
+        self.early: str | None = None
         self._request: tuple[bytes, bytes | None] | None = None
         self._repeats = 0
         self._earliest = 0.0
 
     def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
-        """Records a sent request. Returns the problem if it was repeated too early, else None."""
+        """Records a sent request. Returns the problem if two repeats were too early, else None."""
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
-        self._repeats = self._repeats + 1 if is_repeat else 0
+        self._repeats = self._repeats + 1 if is_repeat and not is_early else 0
         wait = min(_FIRST_WAIT * 2.0**self._repeats, _MAX_WAIT)
         if _is_expand(header):
             wait = _MAX_WAIT
         early, self._earliest = self._earliest - now, now + wait
         self._request = request
         if is_repeat and is_early:
-            return f"a request is repeated {early:.3f} s too early"
+            before, self.early = self.early, f"a request is repeated {early:.3f} s too early"
+            return before
         return None
 
     def answered(self, header: bytes, now: float) -> None:
@@ -67,6 +76,7 @@ class Watch:
     Args:
         timeout: The timeout of each request, in seconds.
         requests: The maximum number of requests that the call sends in sequence.
+        cleanup: The seconds that the call may take after a failure to close what it has opened.
         now: A function that returns the current time, in seconds.
         jumped: A function that returns the seconds by which the clock has jumped so far.
     """
@@ -75,10 +85,11 @@ class Watch:
         self,
         timeout: float,
         requests: int,
+        cleanup: float,
         now: Callable[[], float],
         jumped: Callable[[], float],
     ) -> None:
-        self._timeout, self._requests = timeout, requests
+        self._timeout, self._longest = timeout, timeout * requests + cleanup
         self._now, self._jumped = now, jumped
         self._start, self._start_jumped = now(), jumped()
 
@@ -86,7 +97,7 @@ class Watch:
         """Returns the problem if the call, which ends now, took too long or gave up too early."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
-        if working > self._timeout * self._requests + SLACK:
+        if working > self._longest + SLACK:
             return f"took {working:.3f} s; its timeout is {self._timeout:.3g} s"
         if gave_up and elapsed < self._timeout - SLACK:
             return f"gave up after {elapsed:.3f} s; its timeout is {self._timeout:.3g} s"

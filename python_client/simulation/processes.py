@@ -46,8 +46,11 @@ class Killed(BaseException):
     """The exception that ends the greenlet of a killed process."""
 
 
-class Violation(Exception):
-    """The error for wrong behaviour of the system under test."""
+class Violation(BaseException):
+    """The error for wrong behaviour of the system under test.
+
+    Not an Exception, because the package suppresses those when it closes a session.
+    """
 
 
 class Program(Protocol):

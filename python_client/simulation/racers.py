@@ -11,6 +11,7 @@ from typing import Any
 import operations
 from calls import LOST, timeout_of
 from clients import Life, Player
+from pacing import CLOSE_TIMEOUT
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome, refusal
 
@@ -203,7 +204,10 @@ class RacingLife(Life):
         endpoint = ENDPOINT.format(1)
         try:
             self._envs = self.again(
-                lambda: make(**arguments, endpoint=endpoint, timeout=2.0), "making boards", 2.0
+                lambda: make(**arguments, endpoint=endpoint, timeout=2.0),
+                "making boards",
+                2.0,
+                cleanup=CLOSE_TIMEOUT,
             )
         except errors.ResourceExhausted:
             self.mark("no room")

@@ -8,13 +8,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from calls import LOST, Caller
+from pacing import CLOSE_TIMEOUT
 from processes import ENDPOINT, Violation
 from shadows import differences, digest, quiet
 
 import twofold
 from twofold import errors
 
-_TIMEOUT, _CLOSE_TIMEOUT = 5.0, 1.0
+_TIMEOUT = 5.0
 _GAMES = ("twofold/Game2048-v0", "twofold/Concentration-v0")
 _ROUGH = (*LOST, errors.ResourceExhausted)
 
@@ -29,8 +30,9 @@ def play_alone(caller: Caller) -> None:
         arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": _TIMEOUT}
         return gym.make(game, disable_env_checker=True, **arguments)
 
+    begin = functools.partial(make, ENDPOINT.format(1))
     try:
-        env = caller.again(lambda: make(ENDPOINT.format(1)), "making a board", _TIMEOUT)
+        env = caller.again(begin, "making a board", _TIMEOUT, cleanup=CLOSE_TIMEOUT)
     except errors.ResourceExhausted:
         return
     twin = quiet(lambda: make("embedded"))
@@ -47,7 +49,7 @@ def play_alone(caller: Caller) -> None:
         caller.mark("played alone")
     except _ROUGH:
         caller.mark("lost alone")
-    caller.again(env.close, "close", _CLOSE_TIMEOUT)
+    caller.again(env.close, "close", CLOSE_TIMEOUT)
     twin.close()
 
 
