@@ -493,8 +493,8 @@ IN_PYTHON = (
     Defect(
         "repeats do not wait longer each time",
         "python_client/src/twofold/client/zeromq.py",
-        "return min(first * 2.0 ** min(tries, 10), 1.0)",
-        "return min(first, 1.0)",
+        "first * 2.0 ** min(tries, 10)",
+        "first",
     ),
     Defect(
         "a client does not wait for a server that stops",

@@ -1,10 +1,12 @@
 """The states of a session's newest request, changed by events; retries with a simulated clock."""
 
+import math
 from typing import Any
 
 import pytest
+import zmq
 
-from twofold.client.carrier import DONE, NO_PAYLOAD
+from twofold.client.carrier import DONE, NO_PAYLOAD, Call
 from twofold.client.session.link import Link
 from twofold.client.session.states import (
     Answered,
@@ -23,7 +25,7 @@ from twofold.client.session.states import (
     note,
 )
 from twofold.client.surroundings import Surroundings
-from twofold.client.zeromq import Backoff
+from twofold.client.zeromq import Backoff, ZeroMQCarrier
 from twofold.errors import ClosedError, ShuttingDown, StepPending
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -107,12 +109,61 @@ def test_a_note_says_whether_the_request_was_sent() -> None:
 
 def test_waits_double_up_to_a_second_and_follow_the_round_trip() -> None:
     backoff = Backoff()
-    waits = [backoff.seconds(tries, 0) for tries in range(8)]
+    waits = [backoff.seconds(tries, 0, 0) for tries in range(8)]
     assert waits == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1])
-    assert backoff.seconds(0, patience=0.5) == 0.5
+    assert backoff.seconds(0, patience=0.5, elapsed=0) == 0.5
     for _ in range(200):
         backoff.answered(0.1)
-    assert backoff.seconds(0, 0) == pytest.approx(0.4)
+    assert backoff.seconds(0, 0, 0) == pytest.approx(0.4)
+
+
+class SlowConnection:
+    """A connection that delivers a reply some seconds after its request, unless it is closed."""
+
+    def __init__(self, now: list[float], seconds: float) -> None:
+        self._now, self._reply_at = now, now[0] + seconds
+        self._timeout = 0.0
+
+    def send(self, *_: Any) -> None:
+        pass
+
+    def set(self, option: int, value: int) -> None:
+        assert option == zmq.RCVTIMEO
+        self._timeout = value / 1000
+
+    def get(self, option: int) -> int:
+        assert option == zmq.RCVMORE
+        return 0
+
+    def recv(self) -> bytes:
+        self._now[0] = min(self._now[0] + self._timeout, max(self._now[0], self._reply_at))
+        if self._now[0] < self._reply_at:
+            raise zmq.Again
+        return envelope.Reply(seq=1, reset={}).SerializeToString()
+
+    def close(self) -> None:
+        self._reply_at = math.inf
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.5, 6])
+def test_a_reply_that_takes_long_to_arrive_does_arrive(seconds: float) -> None:
+    now = [100.0]
+    connections = 0
+
+    def connect(*_: Any) -> Any:
+        nonlocal connections
+        connections += 1
+        return SlowConnection(now, seconds)
+
+    carrier = ZeroMQCarrier(
+        "tcp://simulated:1", surroundings=Surroundings(now=lambda: now[0], connect=connect)
+    )
+    for _ in range(10):
+        carrier.exchange(Call("reset", 1, b""), now[0] + 30)
+        carrier.drop()
+    connections = 0
+    carrier.exchange(Call("reset", 1, b""), now[0] + 30)
+    assert connections == 1, "once the round trip is known, the reply needs no second connection"
 
 
 class StoppingServer:

@@ -34,16 +34,23 @@ _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToStr
 class Backoff:
     """The time to wait for a reply before sending the request again.
 
-    It starts at 20 ms or four round trips, whichever is longer, and doubles with each try, up to a
-    second.
+    It starts at 20 ms or four round trips, whichever is longer, and doubles with each try. The
+    maximum is one second, two round trips, or half of the call's time so far, whichever is longest.
+    A repeat loses a reply that has arrived only in part, so a slow connection needs long waits.
     """
 
     _round_trip = 0.0
 
-    def seconds(self, tries: int, patience: float) -> float:
-        """Returns the wait after this many tries; the first wait is at least `patience`."""
+    def seconds(self, tries: int, patience: float, elapsed: float) -> float:
+        """Returns the next wait of a call.
+
+        Args:
+            tries: How often the call has repeated the request.
+            patience: The minimum of the first wait, in seconds.
+            elapsed: The seconds since the call began.
+        """
         first = max(0.020, patience, 4 * self._round_trip)
-        return min(first * 2.0 ** min(tries, 10), 1.0)
+        return min(first * 2.0 ** min(tries, 10), max(1.0, 2 * self._round_trip, elapsed / 2))
 
     def answered(self, seconds: float) -> None:
         """Updates the mean round trip with the time from the last try to its reply."""
@@ -138,13 +145,13 @@ class ZeroMQCarrier(Carrier):
 
         `plain` is the encoded reply to a successful step. A reply with these bytes is not decoded.
         """
-        sent = self._surroundings.now()
+        began = sent = self._surroundings.now()
         tries = 0
         try:
             while True:
                 was_sent = self._begun == call or self._send(call)
                 answer, self._begun = None, None
-                wait = self._backoff.seconds(tries, call.patience)
+                wait = self._backoff.seconds(tries, call.patience, sent - began)
                 until = min(self._surroundings.now() + wait, deadline)
                 if was_sent:
                     answer = self._receive(call, until, plain, room)

@@ -65,7 +65,8 @@ class Session(Calls):
         endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT; if that is
             unset, "embedded" if available, else "private".
         keys: Keys for an encrypted endpoint.
-        timeout: The time limit of each call in seconds.
+        timeout: The time limit of each call in seconds. A constructor that fails may take a second
+            more to end the session.
         recover: Whether to recreate lost boards on any server that answers.
         resumed_id: The session to take over instead of creating one; `create` is then unused.
         within: The surroundings; None for the current value of `surroundings`.
