@@ -15,7 +15,13 @@ from twofold import TwofoldVectorEnv
 from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.session import journal as journals
 from twofold.envs import rollouts
-from twofold.errors import DeadlineExceeded, FailedPrecondition, ShuttingDown, StepPending
+from twofold.errors import (
+    DeadlineExceeded,
+    FailedPrecondition,
+    PermissionDenied,
+    ShuttingDown,
+    StepPending,
+)
 from twofold.integrations.text_games import TextGame
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -309,6 +315,31 @@ def test_a_step_that_a_stopping_server_refuses_stays_pending(
             with pytest.raises(ShuttingDown):
                 envs.step_wait()
     assert number(envs.step_wait()) == number(twin.step(PLAYED))
+    assert envs.requests == twin.requests
+    envs.close()
+    twin.close()
+
+
+def test_a_step_whose_repeat_is_refused_for_its_key_stays_pending(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(server.ipc), make(server.ipc)
+    for each in (envs, twin):
+        each.reset(seed=7)
+    carrier: Any = envs._session.link.carrier
+    step = carrier.step
+
+    def denied(*arguments: Any) -> Any:
+        step(*arguments)
+        return envelope.Reply(error={"code": envelope.ERROR_CODE_PERMISSION_DENIED}), NO_PAYLOAD
+
+    with monkeypatch.context() as patch:
+        patch.setattr(carrier, "step", denied)
+        with pytest.raises(PermissionDenied):
+            envs.step(PLAYED)
+    with pytest.raises(StepPending):
+        envs.step(actions(2))
+    assert number(envs.step(PLAYED)) == number(twin.step(PLAYED))
     assert envs.requests == twin.requests
     envs.close()
     twin.close()

@@ -113,6 +113,8 @@ class StaleEpoch(RequestError, RuntimeError, code="STALE_EPOCH"):
 class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
     """The server does not allow this client to make the request.
 
+    The request stays pending, because the server refuses even a repeat of an executed request.
+
     Fix: Ask the server's operator to add your public key to the list of clients.
     """
 

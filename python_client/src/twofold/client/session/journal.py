@@ -15,6 +15,7 @@ from twofold.client.session.states import Operation
 from twofold.errors import (
     NotFound,
     OutOfSequence,
+    PermissionDenied,
     RequestError,
     ServerDied,
     ShuttingDown,
@@ -179,10 +180,11 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
 def leaves_open(error: Exception, journal: Journal | None) -> bool:
     """Returns True if the request that got this error may still be executed.
 
-    A stopping server refuses the request, but a duplicate of it may still reach the next server.
+    A stopping server refuses the request, but a duplicate of it may still reach the next server. A
+    server that no longer accepts the client's key refuses even repeats of executed requests.
     If the boards are lost, the request is executed on the recreated boards.
     """
-    return isinstance(error, ShuttingDown) or loses_boards(error, journal)
+    return isinstance(error, (PermissionDenied, ShuttingDown)) or loses_boards(error, journal)
 
 
 def begin_with_snapshot(
