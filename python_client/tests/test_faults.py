@@ -362,6 +362,15 @@ def test_a_program_that_is_not_a_server_is_refused(
         gym.make(ID, endpoint="private")
 
 
+def test_a_missing_directory_for_temporary_files_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "exec sleep 60")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(twofold.errors.ServerStartFailed, match="TMPDIR"):
+        gym.make(ID, endpoint="private")
+
+
 def test_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
     with pytest.raises(twofold.errors.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):

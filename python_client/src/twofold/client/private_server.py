@@ -48,7 +48,13 @@ class PrivateServer:
 
     def __init__(self, deadline: float) -> None:
         program = find_program()
-        self._directory, self._directory_lock = _make_directory()
+        try:
+            self._directory, self._directory_lock = _make_directory()
+        except OSError as error:
+            raise ServerStartFailed(
+                f"the private server needs a directory for temporary files: {error}; set TMPDIR to "
+                "a directory in which you can write"
+            ) from error
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"
         self.users = 0
