@@ -208,6 +208,8 @@ def test_the_module_runs_as_a_program() -> None:
         (errors.InvalidArgument("lanes are 0"), 2, "twofold broken: lanes are 0\n"),
         (errors.NotFound("no such policy", field="policy"), 2, "twofold broken: no such policy\n"),
         (errors.NotFound("no such session", field="session"), 1, "broken: no such session\n"),
+        (errors.FailedPrecondition("no table", field="policy"), 1, "broken: no table\n"),
+        (errors.ResourceExhausted("too slow", field="policy"), 1, "broken: too slow\n"),
         (errors.PolicyError("it raised", policy="a", call=0), 1, "twofold broken: it raised\n"),
         (FileNotFoundError(2, "No such file", "a"), 1, "a: No such file\n"),
         (MemoryError(), 1, "twofold broken: MemoryError\n"),

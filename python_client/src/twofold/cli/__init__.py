@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from twofold import _text
 from twofold.cli.common import show
-from twofold.errors import InvalidArgument, TwofoldError
+from twofold.errors import InvalidArgument, NotFound, TwofoldError
 
 SUBCOMMANDS = {
     # name: (module, help)
@@ -176,7 +176,8 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
     if isinstance(error, KeyboardInterrupt):
         return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     # NotFound is wrong usage only for a policy: it can also mean that the server lost the session.
-    is_usage = isinstance(error, (UsageError, InvalidArgument)) or fields.get("field") == "policy"
+    is_unknown = isinstance(error, NotFound) and error.field == "policy"
+    is_usage = is_unknown or isinstance(error, (UsageError, InvalidArgument))
     return WRONG_USAGE if is_usage else FAILED
 
 
