@@ -108,7 +108,9 @@ def test_built_in_policies_write_the_same_as_stepping_their_actions(
 @pytest.mark.usefixtures("small_groups")
 def test_the_file_records_arguments_seed_and_versions(tmp_path: Path) -> None:
     path = write(tmp_path, size=(3, 4), four_probability=0.25)
-    metadata = json.loads(parquet.ParquetFile(path).metadata.metadata[b"twofold"])
+    text = parquet.ParquetFile(path).metadata.metadata[b"twofold"]
+    assert parquet.read_schema(path).metadata[b"twofold"] == text
+    metadata = json.loads(text)
     assert metadata["arguments"] == {"size": [3, 4], "four_probability": 0.25}
     assert metadata["environment"] == "twofold/Game2048-v0"
     assert metadata["server"]

@@ -25,7 +25,7 @@ NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
 NOT_RECORDED = ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key")
-"""The names of an environment's arguments that no file records: they do not affect a dataset."""
+"""The arguments of an environment that no file records: datasets are written with the defaults."""
 GROUP_ROWS = 262_144
 """The maximum number of rows in a row group. Only a few row groups are in memory at a time."""
 
@@ -53,10 +53,16 @@ def schema(cells: int) -> Any:
     return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in columns.items()])
 
 
-def open_writer(file: IO[bytes], schema: Any) -> Any:
-    """Returns a Parquet writer that writes to an open file."""
+def open_writer(file: IO[bytes], schema: Any, *, store_schema: bool = True) -> Any:
+    """Returns a Parquet writer that writes to an open file.
+
+    With `store_schema`, the file also contains the Arrow schema, which has types that Parquet
+    lacks. Arrow's readers then ignore the file's other metadata.
+    """
     _, parquet = pyarrow()
-    return parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
+    return parquet.ParquetWriter(
+        file, schema, compression="zstd", write_page_checksum=True, store_schema=store_schema
+    )
 
 
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:

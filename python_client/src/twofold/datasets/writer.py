@@ -203,11 +203,10 @@ def write_file(
     """
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts)
-    entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
     rows = time = 0
     with (
         _text.whole_file(path) as file,
-        file_format.open_writer(file, schema.with_metadata(entry)) as writer,
+        file_format.open_writer(file, schema, store_schema=False) as writer,
     ):
         while (steps := plan.steps_after(rows)) > 0:
             columns = play(steps)
@@ -226,7 +225,9 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the environment's arguments in the form that the file records."""
     for name in file_format.NOT_RECORDED:
         if name in arguments:
-            raise InvalidArgument(f"{name} does not affect a dataset; leave it out", field=name)
+            raise InvalidArgument(
+                f"a dataset is always written with the default {name}; leave it out", field=name
+            )
     try:
         return as_json(arguments)
     except TypeError as error:
