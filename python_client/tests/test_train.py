@@ -396,6 +396,13 @@ def test_two_trainings_do_not_overwrite_each_other(
     assert saved(own) == saved(undisturbed)
 
 
+def test_a_resume_with_another_size_names_the_size(tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    train(steps=64, size=3, file=file)
+    with pytest.raises(InvalidArgument, match=r"^size is \[4, 4\], but .* has \[3, 3\]"):
+        train(steps=640, file=file, resume=True)
+
+
 def test_an_interrupt_right_after_a_save_is_not_another_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

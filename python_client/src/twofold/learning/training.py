@@ -266,13 +266,14 @@ class _Plan:
         """Returns the arguments that must be the same to resume a training run."""
         rules = self.game.request.game2048
         return {
+            # The size comes first, because the default of `patterns` depends on it.
+            "size": [rules.rows, rules.columns],
             "patterns": [list(cells) for cells in self.tuples],
             "num_envs": self.num_envs,
             "seed": self.seed,
             "learning_rate": self.learning_rate,
             "initial_value": self.initial_value,
             "exponents": self.exponents,
-            "size": [rules.rows, rules.columns],
             "four_probability": rules.four_probability,
             "start_tiles": rules.start_tiles,
             "goal": rules.goal,
