@@ -116,6 +116,11 @@ def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: A
     assert caught.value.field == name
 
 
+def test_the_range_of_start_tiles_depends_on_the_size() -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"start_tiles is 0; expected 1 \.\.\. 8$"):
+        twofold.Game2048VectorEnv(2, size=3, start_tiles=0, endpoint="embedded")
+
+
 def test_the_single_environment_checks_the_same_arguments() -> None:
     with pytest.raises(errors.InvalidArgument, match="size is 9"):
         gym.make("twofold/Game2048-v0", size=9)

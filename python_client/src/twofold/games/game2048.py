@@ -197,10 +197,10 @@ class Game2048(GameSpec):
             lambda _, value: _arguments.probability(value),
             {"type": float, "metavar": "P", "help": "probability of a 4 (default: 0.1)"},
         ),
-        # `of` checks the upper limit, which depends on the size.
+        # `of` checks it, because the limit depends on the size.
         "start_tiles": Argument(
             None,
-            lambda name, value: _arguments.integer(name, value, 1, 63),
+            lambda _, value: value,
             {"type": int, "metavar": "N", "help": "tiles on a new board (default: 2)"},
         ),
         "goal": Argument(
@@ -247,7 +247,9 @@ class Game2048(GameSpec):
         for name in ("start_tiles", "illegal_action"):
             if values[name] is None:
                 values[name] = getattr(dialect, name)
-        _arguments.integer("start_tiles", values["start_tiles"], 1, rows * columns - 1)
+        start_tiles = _arguments.integer(
+            "start_tiles", values["start_tiles"], 1, rows * columns - 1
+        )
         if values["reward"] is None:
             values["reward"] = dialect.reward
         config = game2048.Game2048Config(
@@ -256,7 +258,7 @@ class Game2048(GameSpec):
             goal=values["goal"],
             stop_at_goal=values["stop_at_goal"],
             four_probability=values["four_probability"],
-            start_tiles=values["start_tiles"],
+            start_tiles=start_tiles,
             illegal_action=_ILLEGAL_ACTIONS[values["illegal_action"]][0],
             objective=OBJECTIVES[values["objective"]][0],
         )
