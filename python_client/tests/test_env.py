@@ -1,5 +1,6 @@
 """The single environment, as Gymnasium and its users expect it."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -198,6 +199,19 @@ def test_a_wrong_option_is_refused(env: gym.Env[Any, Any], field: str, options: 
         env.reset(seed=0, options=options)
     assert caught.value.field == field
     assert env.unwrapped.np_random.bit_generator.state == before
+
+
+@pytest.mark.parametrize(
+    ("board", "text"),
+    [
+        (np.zeros((4, 3), np.uint8), "board has shape (4, 3); expected (4, 4)"),
+        (np.full((4, 4), 32), "board contains 32; expected"),
+    ],
+    ids=["shape", "range"],
+)
+def test_a_wrong_board_is_called_a_board(env: gym.Env[Any, Any], board: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=f"^{re.escape(text)}"):
+        env.reset(options={"board": board})
 
 
 def test_render_draws_the_board(env: gym.Env[Any, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NoReturn
 
@@ -80,11 +81,10 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
         board = _arguments.options(options, "board").get("board")
-        batch_options = None
-        if board is not None:
-            shape = self._batch._board_space.shape or ()
-            batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
+        shape, batch_options = self._batch._board_space.shape or (), None
         with _as_argument("board"):
+            if board is not None:
+                batch_options = {"boards": _arguments.integers("boards", board, shape)[np.newaxis]}
             results = self._seen(*self._batch._reset_once(seed, batch_options))
         super().reset(seed=seed)
         return results
@@ -212,13 +212,19 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
 @contextlib.contextmanager
 def _as_argument(name: str) -> Iterator[None]:
-    """Renames the batch's argument in an error, for example from "boards" to "board"."""
+    """Renames the batch's argument in an error, for example from "boards[0]" to "board"."""
     try:
         yield
     except InvalidArgument as error:
         if error.field != f"{name}s":
             raise
-        text = str(error).replace(f"{name}s", name, 1)
+        singular = {"[0] is": " contains", " have": " has"}
+        text = re.sub(
+            rf"{name}s(\[0\] is| have|)",
+            lambda found: name + singular.get(found[1], ""),
+            str(error),
+            count=1,
+        )
         raise InvalidArgument(text, field=name, lane=error.lane) from None
 
 
