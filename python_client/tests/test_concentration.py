@@ -13,7 +13,7 @@ from exact_concentration import decks, fewest_turns, random_turns
 from gymnasium.vector import AutoresetMode
 
 import twofold
-from twofold import ConcentrationVectorEnv, errors
+from twofold import ConcentrationEnv, ConcentrationVectorEnv, errors
 from twofold.policies import PerfectMemory
 
 ID = "twofold/Concentration-v0"
@@ -114,6 +114,20 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
     with pytest.raises(errors.InvalidArgument) as caught:
         ConcentrationVectorEnv(2, endpoint="embedded", **arguments)
     assert caught.value.field == field
+
+
+def test_only_twofolds_own_constructors_can_lengthen_a_presets_episodes() -> None:
+    def length(env: gym.Env[Any, Any]) -> int:
+        env.reset(seed=0)
+        for step in range(1, 201):  # flips one card again and again
+            *_, terminated, truncated, _ = env.step(0)
+            if terminated or truncated:
+                return step
+        return 201
+
+    arguments: Any = {"preset": "popgym-easy", "max_episode_steps": 200, "endpoint": "embedded"}
+    assert length(ConcentrationEnv(**arguments)) == 200
+    assert length(gym.make(ID, **arguments)) == 104
 
 
 def test_the_error_of_wrong_peeks_names_the_word_for_any_number() -> None:
