@@ -279,6 +279,11 @@ def test_checks_are_left_out_by_name() -> None:
         check_vector_env(WalkVectorEnv, skip=["nonsense"])
 
 
+def test_an_environment_in_place_of_a_function_is_refused() -> None:
+    with pytest.raises(ConformanceError, match="expected a function that makes the environment"):
+        check_vector_env(WalkVectorEnv(AutoresetMode.NEXT_STEP))  # type: ignore[arg-type]
+
+
 def test_the_report_lists_its_findings() -> None:
     report = Report(["spaces"], [Finding("close", "why")], [], [Finding("infos", "none")])
     assert str(report) == (

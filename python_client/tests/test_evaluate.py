@@ -1424,6 +1424,7 @@ def test_an_exception_contains_the_games_that_have_finished(error: BaseException
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[chosen])
     assert part.log is None
     assert "2^63 and later ones" in str(part)
+    assert "next" not in str(twofold.evaluate("fixed-order", episodes=1))
     again = twofold.Evaluation.from_json(part.to_json(games=True))
     np.testing.assert_array_equal(again.seeds, part.seeds)
 

@@ -216,8 +216,11 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
-    others = "later ones" if "ended early" in summary["rule_card"] else f"the next {games - 1:,}"
-    return [*lines, ["seeds", f"{seeds} and {others}"]]
+    if "ended early" in summary["rule_card"]:
+        seeds += " and later ones"
+    elif games > 1:
+        seeds += f" and the next {games - 1:,}"
+    return [*lines, ["seeds", seeds]]
 
 
 def printed(parts: Sequence[str]) -> str:

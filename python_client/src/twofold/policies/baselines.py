@@ -93,7 +93,9 @@ class CardPlayer(abc.ABC):
         game = Concentration.played_by(envs)
         if game is None:
             raise InvalidArgument(
-                f"envs is {envs}; expected a Concentration environment", field="envs"
+                f"envs is {envs}; expected a Concentration environment, for example with "
+                'env="twofold/Concentration-v0" (--env)',
+                field="envs",
             )
         form = envs.unwrapped.observation_form
         if form.form != "array":

@@ -196,6 +196,8 @@ class Subject:
     def __post_init__(self) -> None:
         self.remarks: list[str] = []
         self._made: list[AnyVectorEnv] = []
+        made = "a function that makes the environment, such as lambda: gymnasium.make_vec(…)"
+        expect(callable(self.make), made, f"a {type(self.make).__name__}")
         envs = self.make()
         if not isinstance(envs, VectorEnv):
             raise Violation(f"expected a gymnasium.vector.VectorEnv; got a {type(envs).__name__}")
