@@ -293,6 +293,18 @@ def test_a_model_that_can_not_be_corrected_fails_in_that_game(
         assert each.step == result.moves[each.episode] > 0
 
 
+def test_half_of_a_surrogate_pair_is_not_sent_back() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        messages = document["messages"]
+        if any("\ud83d" in each["content"] for each in messages):
+            return Answer(status=400, body=b"not Unicode")
+        return Answer(asked(document)[0] if len(messages) == 3 else "\ud83d hm")
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=1)
+    assert (result.failures, result.summary["model"]["malformed"]) == ((), result.moves[0])
+
+
 def test_a_model_that_plays_illegal_moves_fails_and_both_reports_say_so() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         return Answer("left", usage=None)

@@ -423,11 +423,15 @@ def _read(data: bytearray, attempts: int) -> Completion:
 
 
 def _text(content: object) -> str:
-    """Returns a message's text, without the reasoning that a list of parts may contain."""
+    """Returns a message's text, without the reasoning that a list of parts may contain.
+
+    Each half of a surrogate pair becomes "?", because services refuse a request that repeats it.
+    """
+    text = str(content or "")
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(str(part.get("text") or "") for part in parts)
-    return str(content or "")
+        text = "".join(str(part.get("text") or "") for part in parts)
+    return text.encode(errors="replace").decode()
 
 
 def _integer(digits: str) -> int | None:
