@@ -15,6 +15,8 @@ from twofold._optional import optional_import
 MAX_BYTES = 2**18
 """The maximum size of a message, in bytes. A reset with a reward takes a few kilobytes."""
 
+# The maximum size of the replies that a WebSocket's client has not read.
+_MAX_UNREAD_BYTES = 16 * MAX_BYTES
 _PURPOSE = "servers over HTTP"
 _BACKLOG = 2048
 
@@ -54,6 +56,7 @@ class Runner:
             uvicorn.Config(
                 app,
                 http=_with_deadline(request_seconds, extra),
+                ws=_with_reader(extra),
                 log_level="warning",
                 ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,
@@ -129,3 +132,23 @@ def _with_deadline(seconds: float, extra: str) -> Any:
                 self.transport.close()
 
     return WithDeadline
+
+
+def _with_reader(extra: str) -> Any:
+    """Returns uvicorn's protocol class for WebSockets, which closes those whose client never reads.
+
+    uvicorn answers every ping at once. For a client that does not read, the answers would fill the
+    memory.
+    """
+    auto: Any = optional_import("uvicorn.protocols.websockets.auto", _PURPOSE, extra)
+    base: Any = auto.AutoWebSocketsProtocol
+    if base is None:  # no library for WebSockets is installed, and MCP needs none
+        return "none"
+
+    class WithReader(base):  # type: ignore[misc]  # mypy does not see the library
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+                self.transport.abort()
+
+    return WithReader
