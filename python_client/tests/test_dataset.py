@@ -273,6 +273,19 @@ except OSError as error:
     assert (done.stdout, done.returncode) == ("True\nTrue\n", 0), done.stderr
 
 
+def test_a_lack_of_memory_is_not_blamed_on_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path)
+
+    def without_memory(*_: Any, **__: Any) -> Any:
+        raise arrow.ArrowMemoryError("malloc of size 1 failed")
+
+    monkeypatch.setattr(parquet.ParquetFile, "read_row_group", without_memory)
+    with pytest.raises(MemoryError):
+        next(twofold.datasets.read(path))
+
+
 def test_rewards_are_compared_bit_by_bit(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewards = parquet.ParquetFile(path).read(["reward"]).column("reward").to_pylist()

@@ -287,8 +287,8 @@ def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], 
 
 
 def _is_of_system(error: Exception) -> bool:
-    """Returns True if the operating system, not the file's content, caused the error."""
-    return getattr(error, "errno", None) is not None
+    """Returns True if the operating system or a lack of memory, not the file, caused the error."""
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) is not None
 
 
 def _refuse(constant: str) -> NoReturn:
