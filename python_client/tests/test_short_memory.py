@@ -120,6 +120,37 @@ def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
     assert "refused" in ran.stdout
 
 
+WITHOUT_DESCRIPTORS = """
+import mmap, os, resource, twofold
+from twofold import errors
+
+envs = twofold.Game2048VectorEnv(100_000)
+envs.reset(seed=0)
+snapshot = envs.snapshot()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+limit = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE + (4 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+held = []
+try:
+    while True:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+try:
+    envs.restore(snapshot)
+except errors.ResourceExhausted:
+    print("refused")
+"""
+
+
+def test_little_memory_is_noticed_without_a_free_descriptor() -> None:
+    """In the past, the memory limit was unknown then, and an allocation ended the process."""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", WITHOUT_DESCRIPTORS]
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
+    assert (ran.returncode, ran.stdout) == (0, "refused\n"), ran.stderr
+
+
 def test_a_limit_on_stacks_larger_than_memory_is_reported() -> None:
     """In the past, the total size of the threads' stacks overflowed, which ended the process."""
     limits = ["--stack=2305843009213693952:unlimited", "--as=3000000000"]

@@ -12,11 +12,30 @@ package func availableMemory() -> Int {
 }
 
 /// Returns the number of bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`)
-/// still allow; nil without limits.
+/// still allow; nil without limits. If /proc can't be read, for example because no descriptor is free, the result may be
+/// as low as half of these bytes.
 package func memoryLeft() -> Int? {
     let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
-    return [space.map { $0 - ProcessUsage.addressSpaceBytes }, data.map { $0 - ProcessUsage.dataBytes }]
-        .compactMap(\.self).min()
+    guard space != nil || data != nil else { return nil }
+    guard let usedSpace = ProcessUsage.addressSpaceBytes, let usedData = ProcessUsage.dataBytes else {
+        return mappableBytes()
+    }
+    return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
+}
+
+/// Returns the largest power of two that this process can map now; 0 if it can map no page.
+private func mappableBytes() -> Int {
+    var bytes = 1 << 46
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+    while bytes >= 4096 {
+        let memory = mmap(nil, bytes, PROT_READ | PROT_WRITE, flags, -1, 0)
+        if memory != MAP_FAILED {
+            munmap(memory, bytes)
+            return bytes
+        }
+        bytes /= 2
+    }
+    return 0
 }
 
 /// Prepares the process for its own memory limits, which still allow `left` bytes. Makes all threads share one

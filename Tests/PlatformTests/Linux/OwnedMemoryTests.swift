@@ -74,6 +74,6 @@ import Testing
 private func leave(_ bytes: Int) {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
-    limit.rlim_cur = rlim_t(ProcessUsage.addressSpaceBytes + bytes)
+    limit.rlim_cur = rlim_t(ProcessUsage.addressSpaceBytes! + bytes)
     setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
 }
