@@ -21,14 +21,14 @@ bool twofold_can_open(void) {
 }
 
 bool twofold_can_start_threads(size_t count) {
-    int first[2], second[2];
-    if (pipe(first) != 0) return false;
-    const bool has_four = pipe(second) == 0;
-    close(first[0]);
-    close(first[1]);
-    if (!has_four) return false;
-    close(second[0]);
-    close(second[1]);
+    int pipes[3][2];
+    size_t opened = 0;
+    while (opened < 3 && pipe(pipes[opened]) == 0) opened++;
+    for (size_t i = 0; i < opened; i++) {
+        close(pipes[i][0]);
+        close(pipes[i][1]);
+    }
+    if (opened < 3) return false;
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *threads = calloc(count, sizeof *threads);
     size_t started = 0;

@@ -10,11 +10,12 @@ private let lastCheck = Atomic<UInt64>(0)
 /// The time in nanoseconds after which threads are tried again. Dispatch ends a thread that was idle for five seconds.
 private let trialLifetime: UInt64 = 2_000_000_000
 
-/// Returns true if this process can start `count` more threads, and open the descriptors that Dispatch needs: three for
-/// its first thread, and one about once a second to count its running threads. While no thread can be started, Dispatch
-/// waits; without the descriptors, it ends the process.
+/// Returns true if this process can start `count` more threads, and open the descriptors that come with them. Dispatch
+/// needs three for its first thread, and one about once a second to count its running threads. libzmq needs five for
+/// its two threads. While no thread can be started, Dispatch waits. Without the descriptors, Dispatch and libzmq end the
+/// process, and so does libzmq without its threads.
 ///
-/// The memory for the threads' stacks and one descriptor are checked each time. Threads and four descriptors are tried
+/// The memory for the threads' stacks and one descriptor are checked each time. Threads and six descriptors are tried
 /// after a pause between two calls, or if `count` is larger than in the last trial. In all other cases, Dispatch still
 /// has these threads. `now` is the present time in nanoseconds.
 package func canStartThreads(_ count: Int, at now: UInt64 = DispatchTime.now().uptimeNanoseconds) -> Bool {

@@ -52,10 +52,10 @@ import Testing
             #expect(canStartThreads(2, at: 1_000_000_000))
             limitDescriptors(leaving: 0)
             #expect(!canStartThreads(2, at: 1_500_000_000))
-            limitDescriptors(leaving: 3)
+            limitDescriptors(leaving: 5)
             #expect(canStartThreads(2, at: 2_000_000_000))
             #expect(!canStartThreads(3, at: 2_500_000_000))
-            limitDescriptors(leaving: 4)
+            limitDescriptors(leaving: 6)
             #expect(canStartThreads(3, at: 3_000_000_000))
         }
     }

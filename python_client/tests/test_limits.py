@@ -145,6 +145,53 @@ print(envs.reset(seed=0)[0].sum(), envs.step(np.zeros(20_000, int))[0].sum())
     envs.close()
 
 
+@pytest.mark.parametrize("free", [*range(7), "threads", "memory"], ids=str)
+def test_a_process_in_which_zeromq_can_not_start_gets_an_error(free: int | str) -> None:
+    """In the past, libzmq ended the process, with all its environments."""
+    code = """
+import mmap, twofold
+mine = twofold.Game2048VectorEnv(4, endpoint="embedded")
+mine.reset(seed=0)
+if sys.argv[1] == "threads":
+    take_away("threads")
+elif sys.argv[1] == "memory":
+    in_use = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + (10 << 20),) * 2)
+else:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    held = []
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        for _ in range(int(sys.argv[1])):
+            os.close(held.pop())
+try:
+    twofold.Game2048VectorEnv(4, endpoint="tcp://127.0.0.1:9", timeout=0.01)
+except twofold.TransportError as error:
+    print(type(error).__name__)
+if sys.argv[1] != "memory":  # the service keeps more than is left in reserve
+    mine.step([0] * 4)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", TAKE_AWAY + code, str(free)],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "TransportError\n"
+
+
+@pytest.mark.parametrize("files", [5, 6, 7, 8])
+def test_a_ping_that_can_not_start_zeromq_is_an_error(files: int) -> None:
+    ping = [str(find_program()), "ping", "tcp://127.0.0.1:9", "--timeout", "0.01"]
+    ran = subprocess.run(["prlimit", f"--nofile={files}", *ping], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    assert ran.stderr.startswith("Error: ")
+
+
 def test_a_server_that_can_start_too_few_threads_says_so_instead_of_starting() -> None:
     code = """
 # By its descriptor, because another user may not see the file.

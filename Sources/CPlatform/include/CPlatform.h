@@ -9,7 +9,7 @@
 // Returns true if this process can open one more descriptor.
 bool twofold_can_open(void);
 
-// Starts and ends `count` threads, and opens and closes four descriptors; returns false if any of this fails.
+// Starts and ends `count` threads, and opens and closes six descriptors; returns false if any of this fails.
 bool twofold_can_start_threads(size_t count);
 
 // Returns true if the processor and the system support AVX2.

@@ -19,10 +19,15 @@ public enum ProbeResult: Equatable, Sendable {
 
 /// Asks a server whether it is ready. Connects over a new socket, like any client.
 ///
-/// - Throws: ``Reason`` if the endpoint is invalid.
+/// - Throws: ``Reason`` if the endpoint is invalid, or if this process can't start the threads of a connection.
 public func probe(
     _ endpoint: String, curve: (server: CurvePublicKey, client: CurveKeyPair)? = nil, timeout: Duration
 ) throws(Reason) -> ProbeResult {
+    guard canStartThreads(2) else {
+        throw Reason(
+            "can't start the threads of a connection: raise this process's limits (ulimit -u, ulimit -n, ulimit -v)"
+        )
+    }
     do throws(ZeroMQError) {
         let context = try Context()
         let reports = try Socket(.pair, in: context)

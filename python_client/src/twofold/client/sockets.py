@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import os
+import threading
 from typing import Any, Protocol
 
 import zmq
@@ -16,6 +18,10 @@ from twofold.errors import TransportError
 # A context allows 1,023 sockets by default, and an environment uses up to three of them. This
 # number is high enough that the limit on open files is reached first.
 _MAX_SOCKETS = 16_384
+
+# With the first socket, libzmq starts two threads, which need four descriptors; the socket needs
+# one. More threads are tried, because a thread that has just ended may still hold its stack.
+_THREADS, _DESCRIPTORS = 4, 5
 
 
 class Socket(Protocol):
@@ -47,7 +53,7 @@ def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Soc
     socket.
 
     Raises:
-        TransportError: The process can't open more files.
+        TransportError: The process can't open more files, or start the threads of ZeroMQ.
     """
     try:
         return _connected(endpoint, keys, watch)
@@ -87,9 +93,34 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
 
 @functools.cache
 def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
+    _check_start()
     made = zmq.Context()
     made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
     return made
+
+
+def _check_start() -> None:
+    """Checks that libzmq can start. Without its threads or descriptors, it would end the process.
+
+    Raises:
+        OSError: The process can't open more files.
+        TransportError: The process can't start more threads.
+    """
+    gate = threading.Event()
+    with contextlib.ExitStack() as opened:
+        for _ in range(_DESCRIPTORS):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        try:
+            for _ in range(_THREADS):
+                thread = threading.Thread(target=gate.wait, daemon=True)
+                thread.start()
+                opened.callback(thread.join)
+                opened.callback(gate.set)
+        except RuntimeError:
+            raise TransportError(
+                "can't start the threads of ZeroMQ: raise this process's limits (ulimit -u, "
+                "ulimit -v, or pids.max of its container)"
+            ) from None
 
 
 def context() -> zmq.Context[zmq.Socket[bytes]]:
