@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
@@ -122,10 +123,18 @@ import TwofoldTestSupport
         #expect(entry.requests == Int(last) + 3)
     }
 
+    @Test mutating func `a restored session has been idle since before the restart`() throws {
+        let entry = try #require(try restore { $0.idleNanoseconds = 23_000_000_000 })
+        #expect(entry.idleSince == .start - .seconds(23))
+        #expect(ledger.endIdle(since: .start - .seconds(23)).isEmpty)
+        #expect(ledger.endIdle(since: .start - .seconds(22)).map(\.id) == [entry.id])
+    }
+
     @Test mutating func `a session whose counts are close to overflow is not restored`() throws {
         for count in [(1 << 62) + 1, (1 << 63) - 2, (1 << 63) - 1, 1 << 63, .max - 1, .max] as [UInt64] {
             #expect(try restore { $0.requests = count } == nil)
             #expect(try restore { $0.lastSeq = count } == nil)
+            #expect(try restore { $0.idleNanoseconds = count } == nil)
         }
         #expect(try restore { $0.lastSeq = 0 } == nil)
         #expect(try restore { $0.epoch = 0 } == nil)

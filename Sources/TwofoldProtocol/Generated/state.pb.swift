@@ -29,78 +29,105 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
 }
 
 /// A session between two requests.
-public nonisolated struct Twofold_V1_SavedSession: Sendable {
+public nonisolated struct Twofold_V1_SavedSession: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   /// The 16 bytes of the session's id.
-  public var id: Data = Data()
+  public var id: Data {
+    get {_storage._id}
+    set {_uniqueStorage()._id = newValue}
+  }
 
   /// The public key of the session's client, in Z85; empty if the endpoint required no key.
-  public var clientKey: String = String()
+  public var clientKey: String {
+    get {_storage._clientKey}
+    set {_uniqueStorage()._clientKey = newValue}
+  }
 
-  public var epoch: UInt32 = 0
+  public var epoch: UInt32 {
+    get {_storage._epoch}
+    set {_uniqueStorage()._epoch = newValue}
+  }
 
   /// The holders that have resumed the session, at most 65, the newest last; none before the first ResumeRequest.
-  public var holders: [Data] = []
+  public var holders: [Data] {
+    get {_storage._holders}
+    set {_uniqueStorage()._holders = newValue}
+  }
 
   /// The last executed request and its reply, which a repeat gets again.
-  public var lastSeq: UInt64 = 0
+  public var lastSeq: UInt64 {
+    get {_storage._lastSeq}
+    set {_uniqueStorage()._lastSeq = newValue}
+  }
 
   public var lastRequest: Twofold_V1_SavedFrames {
-    get {_lastRequest ?? Twofold_V1_SavedFrames()}
-    set {_lastRequest = newValue}
+    get {_storage._lastRequest ?? Twofold_V1_SavedFrames()}
+    set {_uniqueStorage()._lastRequest = newValue}
   }
   /// Returns true if `lastRequest` has been explicitly set.
-  public var hasLastRequest: Bool {self._lastRequest != nil}
+  public var hasLastRequest: Bool {_storage._lastRequest != nil}
   /// Clears the value of `lastRequest`. Subsequent reads from it will return its default value.
-  public mutating func clearLastRequest() {self._lastRequest = nil}
+  public mutating func clearLastRequest() {_uniqueStorage()._lastRequest = nil}
 
   public var lastReply: Twofold_V1_SavedFrames {
-    get {_lastReply ?? Twofold_V1_SavedFrames()}
-    set {_lastReply = newValue}
+    get {_storage._lastReply ?? Twofold_V1_SavedFrames()}
+    set {_uniqueStorage()._lastReply = newValue}
   }
   /// Returns true if `lastReply` has been explicitly set.
-  public var hasLastReply: Bool {self._lastReply != nil}
+  public var hasLastReply: Bool {_storage._lastReply != nil}
   /// Clears the value of `lastReply`. Subsequent reads from it will return its default value.
-  public mutating func clearLastReply() {self._lastReply = nil}
+  public mutating func clearLastReply() {_uniqueStorage()._lastReply = nil}
 
   /// Number of executed requests.
-  public var requests: UInt64 = 0
+  public var requests: UInt64 {
+    get {_storage._requests}
+    set {_uniqueStorage()._requests = newValue}
+  }
 
   public var create: Twofold_V1_CreateRequest {
-    get {_create ?? Twofold_V1_CreateRequest()}
-    set {_create = newValue}
+    get {_storage._create ?? Twofold_V1_CreateRequest()}
+    set {_uniqueStorage()._create = newValue}
   }
   /// Returns true if `create` has been explicitly set.
-  public var hasCreate: Bool {self._create != nil}
+  public var hasCreate: Bool {_storage._create != nil}
   /// Clears the value of `create`. Subsequent reads from it will return its default value.
-  public mutating func clearCreate() {self._create = nil}
+  public mutating func clearCreate() {_uniqueStorage()._create = nil}
 
   /// A snapshot of all lanes; empty before the first reset.
-  public var lanes: Data = Data()
+  public var lanes: Data {
+    get {_storage._lanes}
+    set {_uniqueStorage()._lanes = newValue}
+  }
 
   /// The session's n-tuple network, and the weights received so far.
   public var network: Twofold_V1_NTupleForm {
-    get {_network ?? Twofold_V1_NTupleForm()}
-    set {_network = newValue}
+    get {_storage._network ?? Twofold_V1_NTupleForm()}
+    set {_uniqueStorage()._network = newValue}
   }
   /// Returns true if `network` has been explicitly set.
-  public var hasNetwork: Bool {self._network != nil}
+  public var hasNetwork: Bool {_storage._network != nil}
   /// Clears the value of `network`. Subsequent reads from it will return its default value.
-  public mutating func clearNetwork() {self._network = nil}
+  public mutating func clearNetwork() {_uniqueStorage()._network = nil}
 
-  public var weights: Data = Data()
+  public var weights: Data {
+    get {_storage._weights}
+    set {_uniqueStorage()._weights = newValue}
+  }
+
+  /// Time since the session's last request or reply.
+  public var idleNanoseconds: UInt64 {
+    get {_storage._idleNanoseconds}
+    set {_uniqueStorage()._idleNanoseconds = newValue}
+  }
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
 
-  fileprivate var _lastRequest: Twofold_V1_SavedFrames? = nil
-  fileprivate var _lastReply: Twofold_V1_SavedFrames? = nil
-  fileprivate var _create: Twofold_V1_CreateRequest? = nil
-  fileprivate var _network: Twofold_V1_NTupleForm? = nil
+  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 /// Frames of a message, without its route.
@@ -134,88 +161,153 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".SavedSession"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holders\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holders\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0\u{3}idle_nanoseconds\0")
+
+  fileprivate class _StorageClass {
+    var _id: Data = Data()
+    var _clientKey: String = String()
+    var _epoch: UInt32 = 0
+    var _holders: [Data] = []
+    var _lastSeq: UInt64 = 0
+    var _lastRequest: Twofold_V1_SavedFrames? = nil
+    var _lastReply: Twofold_V1_SavedFrames? = nil
+    var _requests: UInt64 = 0
+    var _create: Twofold_V1_CreateRequest? = nil
+    var _lanes: Data = Data()
+    var _network: Twofold_V1_NTupleForm? = nil
+    var _weights: Data = Data()
+    var _idleNanoseconds: UInt64 = 0
+
+      // This property is used as the initial default value for new instances of the type.
+      // The type itself is protecting the reference to its storage via CoW semantics.
+      // This will force a copy to be made of this reference when the first mutation occurs;
+      // hence, it is safe to mark this as `nonisolated(unsafe)`.
+      static nonisolated(unsafe) let defaultInstance = _StorageClass()
+
+    private init() {}
+
+    init(copying source: _StorageClass) {
+      _id = source._id
+      _clientKey = source._clientKey
+      _epoch = source._epoch
+      _holders = source._holders
+      _lastSeq = source._lastSeq
+      _lastRequest = source._lastRequest
+      _lastReply = source._lastReply
+      _requests = source._requests
+      _create = source._create
+      _lanes = source._lanes
+      _network = source._network
+      _weights = source._weights
+      _idleNanoseconds = source._idleNanoseconds
+    }
+  }
+
+  fileprivate mutating func _uniqueStorage() -> _StorageClass {
+    if !isKnownUniquelyReferenced(&_storage) {
+      _storage = _StorageClass(copying: _storage)
+    }
+    return _storage
+  }
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularBytesField(value: &self.id) }()
-      case 2: try { try decoder.decodeSingularStringField(value: &self.clientKey) }()
-      case 3: try { try decoder.decodeSingularUInt32Field(value: &self.epoch) }()
-      case 4: try { try decoder.decodeRepeatedBytesField(value: &self.holders) }()
-      case 5: try { try decoder.decodeSingularUInt64Field(value: &self.lastSeq) }()
-      case 6: try { try decoder.decodeSingularMessageField(value: &self._lastRequest) }()
-      case 7: try { try decoder.decodeSingularMessageField(value: &self._lastReply) }()
-      case 8: try { try decoder.decodeSingularUInt64Field(value: &self.requests) }()
-      case 9: try { try decoder.decodeSingularMessageField(value: &self._create) }()
-      case 10: try { try decoder.decodeSingularBytesField(value: &self.lanes) }()
-      case 11: try { try decoder.decodeSingularMessageField(value: &self._network) }()
-      case 12: try { try decoder.decodeSingularBytesField(value: &self.weights) }()
-      default: break
+    _ = _uniqueStorage()
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      while let fieldNumber = try decoder.nextFieldNumber() {
+        // The use of inline closures is to circumvent an issue where the compiler
+        // allocates stack space for every case branch when no optimizations are
+        // enabled. https://github.com/apple/swift-protobuf/issues/1034
+        switch fieldNumber {
+        case 1: try { try decoder.decodeSingularBytesField(value: &_storage._id) }()
+        case 2: try { try decoder.decodeSingularStringField(value: &_storage._clientKey) }()
+        case 3: try { try decoder.decodeSingularUInt32Field(value: &_storage._epoch) }()
+        case 4: try { try decoder.decodeRepeatedBytesField(value: &_storage._holders) }()
+        case 5: try { try decoder.decodeSingularUInt64Field(value: &_storage._lastSeq) }()
+        case 6: try { try decoder.decodeSingularMessageField(value: &_storage._lastRequest) }()
+        case 7: try { try decoder.decodeSingularMessageField(value: &_storage._lastReply) }()
+        case 8: try { try decoder.decodeSingularUInt64Field(value: &_storage._requests) }()
+        case 9: try { try decoder.decodeSingularMessageField(value: &_storage._create) }()
+        case 10: try { try decoder.decodeSingularBytesField(value: &_storage._lanes) }()
+        case 11: try { try decoder.decodeSingularMessageField(value: &_storage._network) }()
+        case 12: try { try decoder.decodeSingularBytesField(value: &_storage._weights) }()
+        case 13: try { try decoder.decodeSingularUInt64Field(value: &_storage._idleNanoseconds) }()
+        default: break
+        }
       }
     }
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
-    if !self.id.isEmpty {
-      try visitor.visitSingularBytesField(value: self.id, fieldNumber: 1)
-    }
-    if !self.clientKey.isEmpty {
-      try visitor.visitSingularStringField(value: self.clientKey, fieldNumber: 2)
-    }
-    if self.epoch != 0 {
-      try visitor.visitSingularUInt32Field(value: self.epoch, fieldNumber: 3)
-    }
-    if !self.holders.isEmpty {
-      try visitor.visitRepeatedBytesField(value: self.holders, fieldNumber: 4)
-    }
-    if self.lastSeq != 0 {
-      try visitor.visitSingularUInt64Field(value: self.lastSeq, fieldNumber: 5)
-    }
-    try { if let v = self._lastRequest {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    } }()
-    try { if let v = self._lastReply {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
-    } }()
-    if self.requests != 0 {
-      try visitor.visitSingularUInt64Field(value: self.requests, fieldNumber: 8)
-    }
-    try { if let v = self._create {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 9)
-    } }()
-    if !self.lanes.isEmpty {
-      try visitor.visitSingularBytesField(value: self.lanes, fieldNumber: 10)
-    }
-    try { if let v = self._network {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 11)
-    } }()
-    if !self.weights.isEmpty {
-      try visitor.visitSingularBytesField(value: self.weights, fieldNumber: 12)
+    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every if/case branch local when no optimizations
+      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+      // https://github.com/apple/swift-protobuf/issues/1182
+      if !_storage._id.isEmpty {
+        try visitor.visitSingularBytesField(value: _storage._id, fieldNumber: 1)
+      }
+      if !_storage._clientKey.isEmpty {
+        try visitor.visitSingularStringField(value: _storage._clientKey, fieldNumber: 2)
+      }
+      if _storage._epoch != 0 {
+        try visitor.visitSingularUInt32Field(value: _storage._epoch, fieldNumber: 3)
+      }
+      if !_storage._holders.isEmpty {
+        try visitor.visitRepeatedBytesField(value: _storage._holders, fieldNumber: 4)
+      }
+      if _storage._lastSeq != 0 {
+        try visitor.visitSingularUInt64Field(value: _storage._lastSeq, fieldNumber: 5)
+      }
+      try { if let v = _storage._lastRequest {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
+      } }()
+      try { if let v = _storage._lastReply {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
+      } }()
+      if _storage._requests != 0 {
+        try visitor.visitSingularUInt64Field(value: _storage._requests, fieldNumber: 8)
+      }
+      try { if let v = _storage._create {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 9)
+      } }()
+      if !_storage._lanes.isEmpty {
+        try visitor.visitSingularBytesField(value: _storage._lanes, fieldNumber: 10)
+      }
+      try { if let v = _storage._network {
+        try visitor.visitSingularMessageField(value: v, fieldNumber: 11)
+      } }()
+      if !_storage._weights.isEmpty {
+        try visitor.visitSingularBytesField(value: _storage._weights, fieldNumber: 12)
+      }
+      if _storage._idleNanoseconds != 0 {
+        try visitor.visitSingularUInt64Field(value: _storage._idleNanoseconds, fieldNumber: 13)
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_SavedSession, rhs: Twofold_V1_SavedSession) -> Bool {
-    if lhs.id != rhs.id {return false}
-    if lhs.clientKey != rhs.clientKey {return false}
-    if lhs.epoch != rhs.epoch {return false}
-    if lhs.holders != rhs.holders {return false}
-    if lhs.lastSeq != rhs.lastSeq {return false}
-    if lhs._lastRequest != rhs._lastRequest {return false}
-    if lhs._lastReply != rhs._lastReply {return false}
-    if lhs.requests != rhs.requests {return false}
-    if lhs._create != rhs._create {return false}
-    if lhs.lanes != rhs.lanes {return false}
-    if lhs._network != rhs._network {return false}
-    if lhs.weights != rhs.weights {return false}
+    if lhs._storage !== rhs._storage {
+      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
+        let _storage = _args.0
+        let rhs_storage = _args.1
+        if _storage._id != rhs_storage._id {return false}
+        if _storage._clientKey != rhs_storage._clientKey {return false}
+        if _storage._epoch != rhs_storage._epoch {return false}
+        if _storage._holders != rhs_storage._holders {return false}
+        if _storage._lastSeq != rhs_storage._lastSeq {return false}
+        if _storage._lastRequest != rhs_storage._lastRequest {return false}
+        if _storage._lastReply != rhs_storage._lastReply {return false}
+        if _storage._requests != rhs_storage._requests {return false}
+        if _storage._create != rhs_storage._create {return false}
+        if _storage._lanes != rhs_storage._lanes {return false}
+        if _storage._network != rhs_storage._network {return false}
+        if _storage._weights != rhs_storage._weights {return false}
+        if _storage._idleNanoseconds != rhs_storage._idleNanoseconds {return false}
+        return true
+      }
+      if !storagesAreEqual {return false}
+    }
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

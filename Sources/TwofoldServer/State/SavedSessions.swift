@@ -82,7 +82,7 @@ extension SessionMachine {
                 guard needed <= availableMemory() else {
                     throw Reason("saving it needs \(needed) bytes; this process has too little memory")
                 }
-                guard let session = try entry.saved() else {
+                guard let session = try entry.saved(at: now) else {
                     throw Reason("its last request is still running")
                 }
                 try directory.append(session, to: file)

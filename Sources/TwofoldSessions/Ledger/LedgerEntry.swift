@@ -250,8 +250,8 @@ extension SessionLedger {
 
         // MARK: between two runs of a server
 
-        /// The maximum seq, and the maximum number of requests, in a saved session. No real session reaches this
-        /// maximum. It prevents counters from overflowing.
+        /// The maximum seq, number of requests, and idle time in nanoseconds of a saved session. No real session
+        /// reaches this maximum. It prevents counters from overflowing.
         private static let maxSavedCount: UInt64 = 1 << 62
 
         /// The approximate size of the saved session in bytes; 0 while a request is in progress.
@@ -261,7 +261,7 @@ extension SessionLedger {
         }
 
         /// Returns the session as a protobuf message for saving; nil while a request is in progress.
-        package func saved() throws(ServiceError) -> SavedSession? {
+        package func saved(at now: Moment) throws(ServiceError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes
@@ -270,6 +270,7 @@ extension SessionLedger {
             saved.holders = open.holders
             saved.lastSeq = open.last.seq
             saved.requests = UInt64(requests)
+            saved.idleNanoseconds = UInt64(max(0, now.nanoseconds - idleSince.nanoseconds))
             saved.create = open.create
             let (last, reply) = (open.last, open.last.reply)
             saved.lastRequest = SavedFrames(last.header.withBytes { Data($0) }, last.payload)
@@ -283,14 +284,14 @@ extension SessionLedger {
             _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
         ) {
             guard let id = SessionID(saved.id), saved.epoch > 0, saved.requests <= Self.maxSavedCount,
-                (1...Self.maxSavedCount).contains(saved.lastSeq)
+                (1...Self.maxSavedCount).contains(saved.lastSeq), saved.idleNanoseconds <= Self.maxSavedCount
             else { return nil }
             self.id = id
             owner = saved.clientKey.isEmpty ? nil : saved.clientKey
             boards = host.environment.lanes
             (environmentID, bytes) = (host.environment.id, host.bytes)
             begin = now
-            idleSince = now
+            idleSince = Moment(nanoseconds: now.nanoseconds - Int(saved.idleNanoseconds))
             requests = Int(saved.requests)
             epoch = saved.epoch
             state = .idle(

@@ -72,6 +72,8 @@ final class Oracle {
         var server = 0
         /// The time of the last request or reply, whichever was later.
         var idleSince = 0
+        /// The idle time at each save of the session. The key is the time that the server counted.
+        var savedIdleTimes: [Int: Int] = [:]
         /// The next request, and the sender of its newest copy, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
         /// The holder that resumed the session last, and all earlier holders.
@@ -131,10 +133,10 @@ final class Oracle {
 
     // MARK: servers
 
-    /// Records that a server has started with these sessions.
-    func began(_ server: SimulatedServer, with sessions: [SessionID]) {
+    /// Records that a server has started with these sessions, and counts these idle times for them.
+    func began(_ server: SimulatedServer, with sessions: [SessionID: Int]) {
         guard server.line == 0 else { return }
-        for session in sessions {
+        for (session, idleTime) in sessions {
             guard let record = records[Key(session: session, line: 0)] else {
                 world.violate("a server restored session \(session.hex), which never existed")
                 continue
@@ -142,7 +144,11 @@ final class Oracle {
             if record.isClosed { world.violate("a server restored session \(session.hex), which was closed") }
             record.server = server.number
             (record.isLost, record.isSaved) = (false, false)
-            record.idleSince = world.now
+            if let saved = record.savedIdleTimes[idleTime] {
+                record.idleSince = world.now - saved
+            } else {
+                world.violate("session \(session.hex) was restored with an idle time that it never had")
+            }
             record.pending = nil
         }
         for (key, record) in records where record.isSaved && record.server != server.number {
@@ -151,6 +157,14 @@ final class Oracle {
         for (key, record) in records where key.line == 0 && record.server != server.number {
             record.isLost = true
             losable.insert(key.session)
+        }
+    }
+
+    /// Records that a stopping server saves its sessions, for which it counts these idle times.
+    func saves(_ sessions: [SessionID: Int], on server: SimulatedServer) {
+        for (session, idleTime) in sessions {
+            guard let record = records[Key(session: session, line: server.line)] else { continue }
+            record.savedIdleTimes[idleTime] = world.now - record.idleSince
         }
     }
 

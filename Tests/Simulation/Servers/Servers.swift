@@ -178,7 +178,7 @@ final class SimulatedServer {
             _ = machine.restoreSessions(from: directory, logger: world.logger, at: world.moment)
             if machine.statistics.counters.sessionsCreated > 0 { world.reach(.restored) }
         }
-        world.oracle.began(self, with: machine.ledger.openEntries.map(\.id))
+        world.oracle.began(self, with: idleTimes)
         if files?.isKilled == true { kill() }
         if let idleCheck { scheduleTurn(after: idleCheck.interval) }
     }
@@ -419,9 +419,16 @@ final class SimulatedServer {
         scheduleTurn(after: .milliseconds(1))
     }
 
+    /// The idle time in nanoseconds of each session, as the server counts it.
+    private var idleTimes: [SessionID: Int] {
+        let times = machine.ledger.openEntries.map { ($0.id, world.now - $0.idleSince.nanoseconds) }
+        return Dictionary(uniqueKeysWithValues: times)
+    }
+
     private func end() {
         checkAnswers()
         checkSessions()
+        world.oracle.saves(idleTimes, on: self)
         machine.endSessions(savingIn: directory, logger: world.logger, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && machine.inProgress == 0
