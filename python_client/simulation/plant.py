@@ -57,16 +57,15 @@ def _files(place: Path) -> list[Path]:
     return [one for one in everything if one.is_file() and "__pycache__" not in one.parts]
 
 
-def build() -> None:
-    """Builds the simulation's library from the copy."""
+def build() -> str | None:
+    """Builds the simulation's library from the copy. Returns the errors if the build failed."""
     words = ["swift", "build", "-c", "release", "--product", "twofold-simulation"]
     done = subprocess.run(
         [*words, "--package-path", COPY, "--scratch-path", BUILD / "build"],
         capture_output=True,
         text=True,
     )
-    if done.returncode != 0:
-        raise SystemExit(f"the build failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+    return f"{done.stdout[-4000:]}{done.stderr[-2000:]}" if done.returncode != 0 else None
 
 
 def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
@@ -155,7 +154,8 @@ def main() -> int:
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
     copy()
-    build()
+    if failure := build():
+        raise SystemExit(f"the build failed:\n{failure}")
     rows = []
     chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
     # Python defects come first, because only Swift defects require a build.
@@ -166,14 +166,17 @@ def main() -> int:
         text = path.read_text()
         path.write_text(text.replace(defect.text, defect.instead))
         try:
-            if defect.is_swift:
-                build()
-            known = None if options.search else recorded().get(defect.name)
-            arguments = one_run(known) if known else new_runs(defect, options.seconds)
-            output, seconds = search(defect, arguments)
+            failure = build() if defect.is_swift else None
+            if failure is not None:
+                print(f"the build failed:\n{failure}")
+                output, seconds = "", 0.0
+            else:
+                known = None if options.search else recorded().get(defect.name)
+                arguments = one_run(known) if known else new_runs(defect, options.seconds)
+                output, seconds = search(defect, arguments)
+                if options.record and known is None:
+                    record(defect, output)
             rows.append(row(defect, output, seconds))
-            if options.record and known is None:
-                record(defect, output)
         finally:
             path.write_text(text)
         print(line(rows[-1]), flush=True)
