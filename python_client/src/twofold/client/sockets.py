@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import os
@@ -19,9 +18,11 @@ from twofold.errors import TransportError
 # number is high enough that the limit on open files is reached first.
 _MAX_SOCKETS = 16_384
 
-# With the first socket, libzmq starts two threads, which need four descriptors; the socket needs
-# one. More threads are tried, because a thread that has just ended may still hold its stack.
-_THREADS, _DESCRIPTORS = 4, 5
+# The context needs one descriptor, and its two threads need four; on macOS, two and six. More
+# threads are tried, because a thread that has just ended may still hold its stack.
+_THREADS, _PIPES = 4, 4
+# In bytes. Without memory for its first objects, a thread would never report that it has started.
+_SPARE = 64 << 20
 
 
 class Socket(Protocol):
@@ -93,13 +94,14 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
 
 @functools.cache
 def _context_of(pid: int) -> zmq.Context[zmq.Socket[bytes]]:
-    _check_start()
     made = zmq.Context()
     made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
     return made
 
 
-def _check_start() -> None:
+# because: the check takes long enough for other threads to make a context of their own meanwhile.
+@functools.cache
+def _check_start(pid: int) -> None:
     """Checks that libzmq can start. Without its threads or descriptors, it would end the process.
 
     Raises:
@@ -107,22 +109,30 @@ def _check_start() -> None:
         TransportError: The process can't start more threads.
     """
     gate = threading.Event()
-    with contextlib.ExitStack() as opened:
-        for _ in range(_DESCRIPTORS):
-            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-        try:
-            for _ in range(_THREADS):
-                thread = threading.Thread(target=gate.wait, daemon=True)
-                thread.start()
-                opened.callback(thread.join)
-                opened.callback(gate.set)
-        except RuntimeError:
-            raise TransportError(
-                "can't start the threads of ZeroMQ: raise this process's limits (ulimit -u, "
-                "ulimit -v, or pids.max of its container)"
-            ) from None
+    threads = [threading.Thread(target=gate.wait, daemon=True) for _ in range(_THREADS)]
+    opened: list[int] = []
+    try:
+        for _ in range(_PIPES):
+            opened += os.pipe()
+        bytes(_SPARE)
+        for thread in threads:
+            thread.start()
+    except (MemoryError, RuntimeError):
+        raise TransportError(
+            "can't start the threads of ZeroMQ: raise this process's limits (ulimit -u, "
+            "ulimit -v, or pids.max of its container)"
+        ) from None
+    finally:
+        gate.set()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def context() -> zmq.Context[zmq.Socket[bytes]]:
     """Returns this process's ZeroMQ context; a forked child makes its own."""
-    return _context_of(os.getpid())
+    pid = os.getpid()
+    _check_start(pid)
+    return _context_of(pid)
