@@ -72,7 +72,7 @@ class Caller:
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
-        pace = process.pace = Pace()
+        pace = process.pace = Pace(closes=cleanup > 0)
         gave_up = False
 
         def in_time() -> Result:
@@ -112,8 +112,6 @@ class Caller:
         except RAISED:
             if process.is_dead:
                 raise Killed from None
-            raise
-        except Violation:
             raise
         except Exception as error:
             if process.is_dead:

@@ -23,20 +23,23 @@ class Pace:
     long, up to one second. Repeats of `expand` always wait a second. If a stopping server refuses
     the request, the next repeat must wait for the time that the server gave.
 
-    A failed call may repeat its last request at once, to close what it has opened.
+    Args:
+        closes: Whether the call, if it fails, closes what it has opened. To do so, it may repeat
+            its last request once without a wait.
 
     Attributes:
-        early: The problem with the first repeat that was too early; None if there was none.
+        early: The problem with the last repeat that was too early; None if there was none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closes: bool = False) -> None:
+        self._closes = closes
         self.early: str | None = None
         self._request: tuple[bytes, bytes | None] | None = None
         self._repeats = 0
         self._earliest = 0.0
 
     def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
-        """Records a sent request. Returns the problem if two repeats were too early, else None."""
+        """Records a sent request. Returns the problem if a repeat was too early, else None."""
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
         self._repeats = self._repeats + 1 if is_repeat and not is_early else 0
@@ -47,7 +50,7 @@ class Pace:
         self._request = request
         if is_repeat and is_early:
             before, self.early = self.early, f"a request is repeated {early:.3f} s too early"
-            return before
+            return before if self._closes else self.early
         return None
 
     def answered(self, header: bytes, now: float) -> None:
