@@ -126,6 +126,7 @@ import TwofoldTestSupport
     @Test mutating func `a restored session has been idle since before the restart`() throws {
         let entry = try #require(try restore { $0.idleNanoseconds = 23_000_000_000 })
         #expect(entry.idleSince == .start - .seconds(23))
+        #expect(try entry.saved(at: .start + .seconds(4))?.idleNanoseconds == 27_000_000_000)
         #expect(ledger.endIdle(since: .start - .seconds(23)).isEmpty)
         #expect(ledger.endIdle(since: .start - .seconds(22)).map(\.id) == [entry.id])
     }

@@ -415,6 +415,12 @@ IN_SWIFT = (
         "for lane in 0..<environment.lanes where input.resets(lane) {",
         "for lane in 0..<environment.lanes {",
     ),
+    Defect(
+        "a restart begins the idle time again",
+        f"{LEDGER}/LedgerEntry.swift",
+        "idleSince = Moment(nanoseconds: now.nanoseconds - Int(saved.idleNanoseconds))",
+        "idleSince = now",
+    ),
 )
 
 IN_PYTHON = (
