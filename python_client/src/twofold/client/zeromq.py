@@ -35,8 +35,9 @@ class Backoff:
     """The time to wait for a reply before sending the request again.
 
     It starts at 20 ms or four round trips, whichever is longer, and doubles with each try. The
-    maximum is one second, two round trips, or half of the call's time so far, whichever is longest.
-    A repeat loses a reply that has arrived only in part, so a slow connection needs long waits.
+    maximum is one second, two round trips, or a quarter of the call's time so far, whichever is
+    longest. A repeat loses a reply that has arrived only in part, so a slow connection needs long
+    waits.
     """
 
     _round_trip = 0.0
@@ -50,7 +51,7 @@ class Backoff:
             elapsed: The seconds since the call began.
         """
         first = max(0.020, patience, 4 * self._round_trip)
-        return min(first * 2.0 ** min(tries, 10), max(1.0, 2 * self._round_trip, elapsed / 2))
+        return min(first * 2.0 ** min(tries, 10), max(1.0, 2 * self._round_trip, elapsed / 4))
 
     def answered(self, seconds: float) -> None:
         """Updates the mean round trip with the time from the last try to its reply."""
