@@ -2,7 +2,7 @@
 
 ```
 TwofoldError
-├── RequestError                 refused, by the server or in the client; nothing has changed
+├── RequestError                 refused, by the server or in the client
 │   ├── InvalidArgument          also ValueError
 │   ├── NotFound                 also LookupError
 │   ├── FailedPrecondition       also RuntimeError: a step before the first reset
@@ -49,7 +49,10 @@ class TwofoldError(Exception):
 
 
 class RequestError(TwofoldError):
-    """The server or the client refused a request, which therefore changed nothing.
+    """The server or the client refused a request.
+
+    The request has changed nothing. After PermissionDenied, ShuttingDown and InternalError, an
+    earlier copy of it may have been executed.
 
     Attributes:
         code: The protocol's name for the kind of refusal, such as "INVALID_ARGUMENT".

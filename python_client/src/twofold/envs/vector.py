@@ -262,8 +262,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 invalid one.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
             StepPending: The last step has no answer yet, and its actions were different.
-            ShuttingDown, TransportError: No answer came. To get the results, repeat the call or
-                call `collect`.
+            PermissionDenied, ShuttingDown, TransportError: No answer came. To get the results,
+                repeat the call or call `collect`.
         """
         return self._step_once(actions)
 
@@ -315,7 +315,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Raises:
             gymnasium.error.NoAsyncCallError: No step was begun.
             FailedPrecondition: As in `step`; the step was refused and changed nothing.
-            ShuttingDown, TransportError: No answer came. Repeating the call returns the results.
+            PermissionDenied, ShuttingDown, TransportError: No answer came. Repeating the call
+                returns the results.
         """
         self._session.check_begun()
         return self._collected()
@@ -327,7 +328,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Raises:
             gymnasium.error.NoAsyncCallError: No step has outstanding results.
             FailedPrecondition: As in `step`; the step was refused and changed nothing.
-            ShuttingDown, TransportError: No answer has come yet.
+            PermissionDenied, ShuttingDown, TransportError: No answer has come yet.
         """
         return self._collected()
 
@@ -343,7 +344,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Finishes a step that has not returned its results, if any, and discards the results.
 
         Raises:
-            ShuttingDown, NotFound, TransportError: No answer has come yet.
+            PermissionDenied, ShuttingDown, NotFound, TransportError: No answer has come yet.
         """
         if self._session.unreturned_step is not None:
             try:

@@ -64,8 +64,8 @@ class TextGame:
 
         Raises:
             FailedPrecondition: The last action must be repeated first.
-            ShuttingDown, TransportError: The service did not answer. The action may have been
-                played. Repeating it is safe and does not play it twice.
+            PermissionDenied, ShuttingDown, TransportError: The service did not answer. The
+                action may have been played. Repeating it is safe and does not play it twice.
         """
         earlier = self.env._session.unreturned_step
         try:
@@ -91,7 +91,7 @@ class TextGame:
         Raises:
             InvalidArgument: The action is unknown; nothing was played.
             FailedPrecondition: The game is over, or the last action must be repeated first.
-            ShuttingDown, TransportError: See `step`.
+            PermissionDenied, ShuttingDown, TransportError: See `step`.
         """
         number = self.game.number(action)
         if self.end:

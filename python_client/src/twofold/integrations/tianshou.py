@@ -117,8 +117,8 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         Raises:
             InvalidArgument: An action is wrong, or a board is out of range.
             StepPending: The last step has no answer yet, and its actions or boards were different.
-            ShuttingDown, TransportError: The service did not answer. Repeating the call is safe and
-                does not play the step twice.
+            PermissionDenied, ShuttingDown, TransportError: The service did not answer.
+                Repeating the call is safe and does not play the step twice.
         """
         lanes = self._lanes(id)
         actions = np.zeros(self.env_num, np.int64)

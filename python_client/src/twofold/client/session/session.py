@@ -31,6 +31,7 @@ from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import (
     ClosedError,
     InvalidArgument,
+    PermissionDenied,
     RecoveryFailed,
     RequestError,
     ServerDied,
@@ -157,7 +158,8 @@ class Session(Calls):
 
         Raises:
             RequestError: The service refused the request; nothing has changed.
-            ShuttingDown, TransportError: No answer came; the request stays pending.
+            PermissionDenied, ShuttingDown, TransportError: No answer came; the request stays
+                pending.
             ClosedError: The session is closed.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
@@ -319,7 +321,7 @@ class Session(Calls):
         try:
             last_seq = self._recovery.resume(deadline)
         except (RequestError, RecoveryFailed, ServerDied) as error:
-            if not isinstance(error, ShuttingDown):
+            if not isinstance(error, (PermissionDenied, ShuttingDown)):
                 # The new boards are lost too or differ, or the server refused them.
                 self._recovery.close(deadline)
                 self._recovery = None

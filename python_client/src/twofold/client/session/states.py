@@ -14,7 +14,8 @@
     Repeating the call leads from Unanswered or Unseen to Sent. Any other call first finishes an
     Unanswered request.
     Sent, Unanswered, Begun ── the boards are lost ──► Lost ── recreated ──► the state before
-    A refused request leads to Idle. Closing leads to Closed, from any state.
+    A refused request leads to Idle, or to Unanswered after SHUTTING_DOWN or PERMISSION_DENIED.
+    Closing leads to Closed, from any state.
 
 Each event returns a new state, and a session replaces its state in one assignment, so no interrupt
 can leave it half changed. States use no clock, carrier or lock.

@@ -48,8 +48,8 @@ class Episode:
             OutOfSequence: The action's `step` is neither the next step's number nor the last one's.
             Conflict: The action has the last step's number, but is not the same action.
             FailedPrecondition: The last action got no answer and must be repeated first.
-            ShuttingDown, TransportError: The service did not answer. Repeating the same action is
-                safe.
+            PermissionDenied, ShuttingDown, TransportError: The service did not answer.
+                Repeating the same action is safe.
         """
         number = self.game.game.number(action.word)
         if action.step is not None and action.step != self._steps:
