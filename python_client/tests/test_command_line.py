@@ -56,6 +56,8 @@ WRONG = [
     (1, "evaluate random --episodes 2 --save {files}/nowhere/a.json", "FileNotFoundError"),
     (1, "replay {files}/nowhere.json", "FileNotFoundError"),
     (1, "replay {files}", "IsADirectoryError"),
+    (1, "evaluate ntuple:{files}/loop.npz", "OSError"),
+    (1, "evaluate --strategy {files}/loop.npz --episodes 1", "OSError"),
     (1, "replay {files}/bad.json", "InvalidRecording"),
     (1, "replay {files}/good.parquet", "InvalidRecording"),
     (1, "write-dataset random --transitions 9 --out {files}/nowhere/a", "FileNotFoundError"),
@@ -132,6 +134,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = struct.pack(f"<Qi{len(name)}sQ16f", 1, len(name), name, 16, *range(16))
     (made / "network.bin").write_bytes(network)
     twofold.datasets.write(made / "good.parquet", "random", transitions=9, num_envs=3)
+    (made / "loop.npz").symlink_to("loop.npz")
     return made
 
 

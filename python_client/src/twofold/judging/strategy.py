@@ -86,10 +86,11 @@ class Strategy:
         Raises:
             NotFound: The file does not exist.
             InvalidArgument: The file is not a regular file, is larger than 1 MiB, or is not UTF-8.
+            OSError: The file can't be read.
         """
         try:
             source = _text.read(path, "policy")
-        except OSError as error:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFound(f"{path}: {error.strerror}", field="policy") from None
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 

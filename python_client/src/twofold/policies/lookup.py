@@ -139,10 +139,11 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     Raises:
         InvalidArgument, NotFound: The policy is unknown, or its file or module does not exist.
         MissingDependency: Stable-Baselines3 is not installed.
+        OSError: The policy's file can't be read.
     """
     try:
         found = _named(text)
-    except OSError as error:  # of an n-tuple network's file
+    except (FileNotFoundError, NotADirectoryError) as error:  # of an n-tuple network's file
         raise NotFound(f"policy {text!r}: {error}", field="policy") from None
     if found is not None:
         return found
