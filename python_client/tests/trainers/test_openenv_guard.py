@@ -106,18 +106,27 @@ def test_names_of_openenvs_own_parameters_are_refused(url: str, name: str) -> No
     assert post(url, "/reset", json.dumps({name: 1})) == (422, detail)
 
 
-def test_a_client_that_never_reads_the_answers_to_its_pings_is_closed() -> None:
+@pytest.mark.parametrize(
+    "frames",
+    [
+        pytest.param((b"\x89\xfd" + bytes(4 + 125)) * 300_000, id="unread answers to pings"),
+        pytest.param(
+            b"\x01\x81" + bytes(4) + b"{" + (b"\x00\x80" + bytes(4)) * 4_000_000,
+            id="empty fragments of a message",
+        ),
+    ],
+)
+def test_a_client_that_fills_the_servers_memory_is_closed(frames: bytes) -> None:
     opening = (
         b"GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
-    pings = (b"\x89\xfd" + bytes(4 + 125)) * 300_000  # 39 MB
     with serving() as url, socket.create_connection(address(url)) as deaf:
         deaf.settimeout(PATIENCE)
         deaf.sendall(opening)
         deaf.recv(1000)
         with pytest.raises(ConnectionError):
-            deaf.sendall(pings)
+            deaf.sendall(frames)
 
 
 def test_a_reset_over_http_keeps_no_episode() -> None:

@@ -135,10 +135,10 @@ def _with_deadline(seconds: float, extra: str) -> Any:
 
 
 def _with_reader(extra: str) -> Any:
-    """Returns uvicorn's protocol class for WebSockets, which closes those whose client never reads.
+    """Returns uvicorn's protocol class for WebSockets, with limits on what a client leaves undone.
 
-    uvicorn answers every ping at once. For a client that does not read, the answers would fill the
-    memory.
+    uvicorn answers every ping at once, and keeps the answers for a client that never reads. It also
+    keeps the fragments of an unfinished message, and does not count those that are empty.
     """
     auto: Any = optional_import("uvicorn.protocols.websockets.auto", _PURPOSE, extra)
     base: Any = auto.AutoWebSocketsProtocol
@@ -148,7 +148,8 @@ def _with_reader(extra: str) -> Any:
     class WithReader(base):  # type: ignore[misc]  # mypy does not see the library
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+            is_endless = len(getattr(self, "frames", ())) > MAX_BYTES
+            if is_endless or self.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
                 self.transport.abort()
 
     return WithReader
