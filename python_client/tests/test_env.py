@@ -206,8 +206,9 @@ def test_a_wrong_option_is_refused(env: gym.Env[Any, Any], field: str, options: 
     [
         (np.zeros((4, 3), np.uint8), "board has shape (4, 3); expected (4, 4)"),
         (np.full((4, 4), 32), "board contains 32; expected"),
+        (np.zeros((4, 4), int), "board has no legal action"),
     ],
-    ids=["shape", "range"],
+    ids=["shape", "range", "actions"],
 )
 def test_a_wrong_board_is_called_a_board(env: gym.Env[Any, Any], board: Any, text: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=f"^{re.escape(text)}"):

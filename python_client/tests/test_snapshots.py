@@ -130,7 +130,7 @@ def test_the_single_environment_also_has_snapshots(make: Make, endpoint: str) ->
     envs = make(3)
     boards, _ = envs.reset(seed=0)
     for row in (6, -1, 2**63, 2**64):
-        with pytest.raises(errors.InvalidArgument, match="row ") as caught:
+        with pytest.raises(errors.InvalidArgument, match=r"^row is ") as caught:
             env.restore(envs.snapshot(), row=row)
         assert caught.value.field == "row"
     observation, _ = env.restore(envs.snapshot(), row=2, seed=1)

@@ -218,10 +218,10 @@ def _as_argument(name: str) -> Iterator[None]:
     except InvalidArgument as error:
         if error.field != f"{name}s":
             raise
-        singular = {"[0] is": " contains", " have": " has"}
+        verbs = {"[0] is": " contains", " have": " has", " contains": " is"}
         text = re.sub(
-            rf"{name}s(\[0\] is| have|)",
-            lambda found: name + singular.get(found[1], ""),
+            rf"^the {name} of lane 0|{name}s(\[0\] is| have| contains|)",
+            lambda found: name + verbs.get(found[1] or "", ""),
             str(error),
             count=1,
         )
