@@ -119,6 +119,9 @@ def test_a_wrong_argument_is_refused_by_name(server: Server, name: str, value: A
 def test_the_range_of_start_tiles_depends_on_the_size() -> None:
     with pytest.raises(errors.InvalidArgument, match=r"start_tiles is 0; expected 1 \.\.\. 8$"):
         twofold.Game2048VectorEnv(2, size=3, start_tiles=0, endpoint="embedded")
+    wrong: Any = np.array([2, 2])
+    with pytest.raises(errors.InvalidArgument, match=r"expected an integer, 1 \.\.\. 15$"):
+        twofold.Game2048VectorEnv(2, start_tiles=wrong, dialect="pgx", endpoint="embedded")
 
 
 def test_the_single_environment_checks_the_same_arguments() -> None:

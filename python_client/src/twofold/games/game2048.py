@@ -242,7 +242,6 @@ class Game2048(GameSpec):
         arguments = read_arguments(arguments)
         values = cls._checked(arguments)
         dialect = _DIALECTS.get(values["dialect"], Dialect(None))
-        dialect.check(arguments)
         rows, columns = values["size"]
         for name in ("start_tiles", "illegal_action"):
             if values[name] is None:
@@ -250,6 +249,7 @@ class Game2048(GameSpec):
         start_tiles = _arguments.integer(
             "start_tiles", values["start_tiles"], 1, rows * columns - 1
         )
+        dialect.check(arguments)
         if values["reward"] is None:
             values["reward"] = dialect.reward
         config = game2048.Game2048Config(
