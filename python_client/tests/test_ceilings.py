@@ -127,6 +127,11 @@ def test_the_size_of_the_penalty_does_not_change_the_best_play(reward: Any) -> N
     assert found.mean_turns == pytest.approx(float(fewest_turns(0, 0, 4)), rel=1e-12)
 
 
+def test_turns_without_a_cost_need_a_step_limit() -> None:
+    with pytest.raises(errors.InvalidArgument, match="a turn without a pair costs 0, and"):
+        ceilings.concentration(size=2, reward={"mismatch": 0})
+
+
 def test_scale_and_clip_apply_as_in_the_environment() -> None:
     plain = {"match": 2.0, "mismatch": -0.5}
     some: Any = {"memory": 2, "size": (2, 3), "max_episode_steps": 16}

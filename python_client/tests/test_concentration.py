@@ -116,7 +116,7 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
     assert caught.value.field == field
 
 
-def test_only_twofolds_own_constructors_can_lengthen_a_presets_episodes() -> None:
+def test_gymnasiums_make_can_not_lengthen_a_presets_episodes() -> None:
     def length(env: gym.Env[Any, Any]) -> int:
         env.reset(seed=0)
         for step in range(1, 201):  # flips one card again and again

@@ -684,7 +684,9 @@ def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixtur
     assert cli.main(command) == 0
     assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
     assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 2
-    assert "expected a Concentration environment" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "expected a Concentration environment" in error
+    assert "--env" in error
 
 
 # ---- bad policies and arguments ------------------------------------------------------------------
@@ -1410,6 +1412,10 @@ class GivesUp:
         return action_mask.argmax(axis=1)
 
 
+def test_the_report_of_one_game_names_one_seed() -> None:
+    assert "next" not in str(twofold.evaluate("fixed-order", episodes=1))
+
+
 @pytest.mark.parametrize("error", [ValueError("no idea"), KeyboardInterrupt()])
 def test_an_exception_contains_the_games_that_have_finished(error: BaseException) -> None:
     given: dict[str, Any] = {"episodes": 50, "num_envs": 4, "size": 2, "record": True}
@@ -1424,7 +1430,6 @@ def test_an_exception_contains_the_games_that_have_finished(error: BaseException
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[chosen])
     assert part.log is None
     assert "2^63 and later ones" in str(part)
-    assert "next" not in str(twofold.evaluate("fixed-order", episodes=1))
     again = twofold.Evaluation.from_json(part.to_json(games=True))
     np.testing.assert_array_equal(again.seeds, part.seeds)
 

@@ -366,7 +366,7 @@ def test_a_missing_directory_for_temporary_files_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_program(monkeypatch, tmp_path, "exec sleep 60")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
     with pytest.raises(twofold.errors.ServerStartFailed, match="TMPDIR"):
         gym.make(ID, endpoint="private")
 

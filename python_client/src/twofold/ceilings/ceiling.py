@@ -85,7 +85,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
-    cost = 0.0 - (rewards.first + rewards.mismatch)
+    cost = 0.0 - (rewards.first + rewards.mismatch)  # a minus sign would turn 0 into -0
     if max_steps is None and cost <= _MIN_COST * max(map(abs, rewards)):
         raise InvalidArgument(
             f"a turn without a pair costs {cost:g}, and max_episode_steps is None; pass a limit, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import multiprocessing
 import multiprocessing.util
 import os
@@ -51,9 +52,11 @@ class PrivateServer:
         try:
             self._directory, self._directory_lock = _make_directory()
         except OSError as error:
+            advice = "set TMPDIR to a directory in which you can write"
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                advice = "close files, or raise the limit on open files (ulimit -n)"
             raise ServerStartFailed(
-                f"the private server needs a directory for temporary files: {error}; set TMPDIR to "
-                "a directory in which you can write"
+                f"can't make a directory for the private server's files: {error}; {advice}"
             ) from error
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"

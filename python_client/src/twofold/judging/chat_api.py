@@ -425,7 +425,7 @@ def _read(data: bytearray, attempts: int) -> Completion:
 def _text(content: object) -> str:
     """Returns a message's text, without the reasoning that a list of parts may contain.
 
-    Each half of a surrogate pair becomes "?", because services refuse a request that repeats it.
+    A lone half of a surrogate pair becomes "?", because services refuse a request that repeats it.
     """
     text = str(content or "")
     if isinstance(content, list):

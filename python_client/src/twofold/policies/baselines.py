@@ -93,8 +93,8 @@ class CardPlayer(abc.ABC):
         game = Concentration.played_by(envs)
         if game is None:
             raise InvalidArgument(
-                f"envs is {envs}; expected a Concentration environment, for example with "
-                'env="twofold/Concentration-v0" (--env)',
+                f"envs is {envs}; expected a Concentration environment, such as "
+                "twofold/Concentration-v0 (--env on the command line)",
                 field="envs",
             )
         form = envs.unwrapped.observation_form
