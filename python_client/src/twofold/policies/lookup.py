@@ -143,7 +143,8 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     """
     try:
         found = _named(text)
-    except (FileNotFoundError, NotADirectoryError) as error:  # of an n-tuple network's file
+    # Of an n-tuple network's file.
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise NotFound(f"policy {text!r}: {error}", field="policy") from None
     if found is not None:
         return found
