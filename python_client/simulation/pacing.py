@@ -28,7 +28,7 @@ class Pace:
             its last request once without a wait.
 
     Attributes:
-        early: The problem with the last repeat that was too early; None if there was none.
+        early: The problem with the last early repeat; None if no repeat was too early.
     """
 
     def __init__(self, closes: bool = False) -> None:

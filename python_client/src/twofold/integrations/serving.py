@@ -138,7 +138,7 @@ def _with_reader(extra: str) -> Any:
     """Returns uvicorn's protocol class for WebSockets, with limits on what a client leaves undone.
 
     uvicorn answers every ping at once, and keeps the answers for a client that never reads. It also
-    keeps the fragments of an unfinished message, and does not count those that are empty.
+    keeps the fragments of an unfinished message, and empty fragments count towards no limit.
     """
     auto: Any = optional_import("uvicorn.protocols.websockets.auto", _PURPOSE, extra)
     base: Any = auto.AutoWebSocketsProtocol
