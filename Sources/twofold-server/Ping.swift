@@ -29,15 +29,18 @@ struct Ping: ParsableCommand {
     @Flag(help: "Accept any answer, even from a server that is about to stop.")
     var live = false
 
-    mutating func validate() throws {
-        endpoint = address ?? endpoint
+    func validate() throws {
+        guard address == nil || endpoint == nil else { throw ValidationError("pass the endpoint only once") }
         guard timeout > 0, timeout <= 86_400 else {
             throw ValidationError("--timeout is \(timeout); it must be more than 0 and at most 86400")
         }
     }
 
     func run() throws {
-        let endpoint = try endpoints(endpoint.map { [$0] } ?? [])[0]
+        let endpoint = try endpoints((address ?? endpoint).map { [$0] } ?? [])[0]
+        guard !endpoint.hasPrefix("ipc://") || curveServer == nil && curveClient == nil else {
+            throw ValidationError("--curve-server and --curve-client require a tcp endpoint")
+        }
         // Ipc endpoints are never encrypted, so the variables for tcp endpoints don't apply.
         let curve = endpoint.hasPrefix("ipc://") ? nil : try curve()
         switch try probe(endpoint, curve: curve, timeout: .seconds(timeout)) {

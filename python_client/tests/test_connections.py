@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import platform
 import resource
 import socket
@@ -35,7 +36,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """A program that executes another one, in which each accept fails with a given errno."""
 
 
-@pytest.mark.parametrize("host", ["localhost", "[::1]"])
+@pytest.mark.parametrize("host", ["localhost", "*", "[::1]"])
 def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
     if host == "[::1]":
         try:
@@ -48,6 +49,9 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         assert server.stdout is not None
         endpoint = server.stdout.readline().removeprefix("listening on ").strip()
         make(endpoint).close()
+        # As a health check does, which gets the server's own variables.
+        serves = {**os.environ, "TWOFOLD_ENDPOINT": f"tcp://{host}:{endpoint.rpartition(':')[2]}"}
+        assert subprocess.run([str(find_program()), "ping"], env=serves).returncode == 0
         server.terminate()
         assert server.wait(PATIENCE) == 0
 

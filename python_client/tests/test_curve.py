@@ -598,6 +598,20 @@ def test_ping_accepts_an_address_without_keys(own_server: Server) -> None:
     assert subprocess.run(ping).returncode == 0
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tcp://127.0.0.1:1", "--endpoint", "tcp://127.0.0.1:2"],
+        ["ipc:///a", "--curve-server", "a", "--curve-client", "b"],
+        ["ipc:///a", "--curve-server", "a"],
+    ],
+    ids=" ".join,
+)
+def test_ping_refuses_arguments_that_it_would_ignore(arguments: list[str]) -> None:
+    ran = subprocess.run([str(find_program()), "ping", *arguments], capture_output=True, text=True)
+    assert ran.returncode == 64, ran.stdout
+
+
 def test_only_its_user_can_open_an_ipc_socket(own_server: Server) -> None:
     path = own_server.ipc.removeprefix("ipc://")
     assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0

@@ -35,9 +35,11 @@ public func probe(
         try socket.setReceiveTimeout(timeout)
         try socket.setSendTimeout(timeout)
         if let curve { try socket.useCurve(server: curve.server, curve.client) }
+        if endpoint.hasPrefix("tcp://[") { try socket.setIPv6(true) }
         try socket.reportHandshakes(to: reports)
         defer { socket.ignoreHandshakes() }
-        try socket.connect(endpoint)
+        // A server's endpoint may be all interfaces, to which no client can connect.
+        try socket.connect(endpoint.replacing("tcp://*:", with: "tcp://127.0.0.1:", maxReplacements: 1))
         var request = Request()
         request.stats = .init()
         try socket.send(Message(copying: request.frame))
