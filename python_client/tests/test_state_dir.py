@@ -6,6 +6,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -460,6 +461,24 @@ def test_a_server_runs_without_standard_descriptors(closed: str, tmp_path: Path)
         assert server.poll() is None
         server.terminate()
         assert server.wait(PATIENCE) == 0
+
+
+def test_a_directory_that_can_not_be_listed_is_refused(tmp_path: Path) -> None:
+    """In the past, it counted as empty, so its sessions were not restored."""
+    program = """
+import os, sys
+program = os.open(sys.argv[1], os.O_RDONLY)  # which another user may not see
+if os.getuid() == 0:  # who may list every directory
+    os.setuid(65534)
+os.mkdir("sessions", 0o300)
+arguments = ["serve", "--endpoint", "tcp://127.0.0.1:0", "--state-dir", "sessions"]
+os.execve(program, ["twofold-server", *arguments], os.environ)
+"""
+    tmp_path.chmod(0o777)
+    command = [sys.executable, "-c", program, str(find_program())]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 1
+    assert "can't list the state directory 'sessions'" in ran.stderr
 
 
 def test_a_hangup_signal_stops_the_server(keeping: Server, directory: Path) -> None:

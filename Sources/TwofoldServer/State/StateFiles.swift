@@ -41,6 +41,10 @@ final class SystemStateFiles: StateFiles {
         else {
             throw Reason("another process uses the state directory '\(path)'; stop it, or choose another one")
         }
+        // because: an unlisted directory would count as empty, and its sessions as lost.
+        try explaining("can't list the state directory '\(path)'") { () throws(SystemError) in
+            _ = try Descriptor(opening: path + "/.", O_RDONLY | O_DIRECTORY)
+        }
         self.path = path
         self.lock = lock
     }
