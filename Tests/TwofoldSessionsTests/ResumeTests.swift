@@ -123,8 +123,14 @@ import TwofoldTestSupport
         #expect(entry.requests == Int(last) + 3)
     }
 
-    @Test mutating func `a restored session has been idle since before the restart`() throws {
-        let entry = try #require(try restore { $0.idleNanoseconds = 23_000_000_000 })
+    @Test mutating func `a restored session was created, and became idle, before the restart`() throws {
+        let entry = try #require(
+            try restore {
+                $0.idleNanoseconds = 23_000_000_000
+                $0.ageNanoseconds = 60_000_000_000
+            })
+        #expect(entry.begin == .start - .seconds(60))
+        #expect(try entry.saved(at: .start + .seconds(4))?.ageNanoseconds == 64_000_000_000)
         #expect(entry.idleSince == .start - .seconds(23))
         #expect(try entry.saved(at: .start + .seconds(4))?.idleNanoseconds == 27_000_000_000)
         #expect(ledger.endIdle(since: .start - .seconds(23)).isEmpty)
@@ -136,6 +142,7 @@ import TwofoldTestSupport
             #expect(try restore { $0.requests = count } == nil)
             #expect(try restore { $0.lastSeq = count } == nil)
             #expect(try restore { $0.idleNanoseconds = count } == nil)
+            #expect(try restore { $0.ageNanoseconds = count } == nil)
         }
         #expect(try restore { $0.lastSeq = 0 } == nil)
         #expect(try restore { $0.epoch = 0 } == nil)

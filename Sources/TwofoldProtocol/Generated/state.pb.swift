@@ -123,6 +123,12 @@ public nonisolated struct Twofold_V1_SavedSession: @unchecked Sendable {
     set {_uniqueStorage()._idleNanoseconds = newValue}
   }
 
+  /// Time since the session's creation, without the time during which no server was running.
+  public var ageNanoseconds: UInt64 {
+    get {_storage._ageNanoseconds}
+    set {_uniqueStorage()._ageNanoseconds = newValue}
+  }
+
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
@@ -161,7 +167,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".SavedSession"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holders\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0\u{3}idle_nanoseconds\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}id\0\u{3}client_key\0\u{1}epoch\0\u{1}holders\0\u{3}last_seq\0\u{3}last_request\0\u{3}last_reply\0\u{1}requests\0\u{1}create\0\u{1}lanes\0\u{1}network\0\u{1}weights\0\u{3}idle_nanoseconds\0\u{3}age_nanoseconds\0")
 
   fileprivate class _StorageClass {
     var _id: Data = Data()
@@ -177,6 +183,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
     var _network: Twofold_V1_NTupleForm? = nil
     var _weights: Data = Data()
     var _idleNanoseconds: UInt64 = 0
+    var _ageNanoseconds: UInt64 = 0
 
       // This property is used as the initial default value for new instances of the type.
       // The type itself is protecting the reference to its storage via CoW semantics.
@@ -200,6 +207,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
       _network = source._network
       _weights = source._weights
       _idleNanoseconds = source._idleNanoseconds
+      _ageNanoseconds = source._ageNanoseconds
     }
   }
 
@@ -231,6 +239,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
         case 11: try { try decoder.decodeSingularMessageField(value: &_storage._network) }()
         case 12: try { try decoder.decodeSingularBytesField(value: &_storage._weights) }()
         case 13: try { try decoder.decodeSingularUInt64Field(value: &_storage._idleNanoseconds) }()
+        case 14: try { try decoder.decodeSingularUInt64Field(value: &_storage._ageNanoseconds) }()
         default: break
         }
       }
@@ -282,6 +291,9 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
       if _storage._idleNanoseconds != 0 {
         try visitor.visitSingularUInt64Field(value: _storage._idleNanoseconds, fieldNumber: 13)
       }
+      if _storage._ageNanoseconds != 0 {
+        try visitor.visitSingularUInt64Field(value: _storage._ageNanoseconds, fieldNumber: 14)
+      }
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -304,6 +316,7 @@ nonisolated extension Twofold_V1_SavedSession: SwiftProtobuf.Message, SwiftProto
         if _storage._network != rhs_storage._network {return false}
         if _storage._weights != rhs_storage._weights {return false}
         if _storage._idleNanoseconds != rhs_storage._idleNanoseconds {return false}
+        if _storage._ageNanoseconds != rhs_storage._ageNanoseconds {return false}
         return true
       }
       if !storagesAreEqual {return false}

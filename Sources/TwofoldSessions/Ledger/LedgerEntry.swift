@@ -250,7 +250,7 @@ extension SessionLedger {
 
         // MARK: between two runs of a server
 
-        /// The maximum seq, number of requests, and idle time in nanoseconds of a saved session. No real session
+        /// The maximum seq, number of requests, and idle time and age in nanoseconds of a saved session. No real session
         /// reaches this maximum. It prevents counters from overflowing.
         private static let maxSavedCount: UInt64 = 1 << 62
 
@@ -271,6 +271,7 @@ extension SessionLedger {
             saved.lastSeq = open.last.seq
             saved.requests = UInt64(requests)
             saved.idleNanoseconds = UInt64(max(0, now.nanoseconds - idleSince.nanoseconds))
+            saved.ageNanoseconds = UInt64(max(0, now.nanoseconds - begin.nanoseconds))
             saved.create = open.create
             let (last, reply) = (open.last, open.last.reply)
             saved.lastRequest = SavedFrames(last.header.withBytes { Data($0) }, last.payload)
@@ -284,13 +285,14 @@ extension SessionLedger {
             _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
         ) {
             guard let id = SessionID(saved.id), saved.epoch > 0, saved.requests <= Self.maxSavedCount,
-                (1...Self.maxSavedCount).contains(saved.lastSeq), saved.idleNanoseconds <= Self.maxSavedCount
+                (1...Self.maxSavedCount).contains(saved.lastSeq), saved.idleNanoseconds <= Self.maxSavedCount,
+                saved.ageNanoseconds <= Self.maxSavedCount
             else { return nil }
             self.id = id
             owner = saved.clientKey.isEmpty ? nil : saved.clientKey
             boards = host.environment.lanes
             (environmentID, bytes) = (host.environment.id, host.bytes)
-            begin = now
+            begin = Moment(nanoseconds: now.nanoseconds - Int(saved.ageNanoseconds))
             idleSince = Moment(nanoseconds: now.nanoseconds - Int(saved.idleNanoseconds))
             requests = Int(saved.requests)
             epoch = saved.epoch

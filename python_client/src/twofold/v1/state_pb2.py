@@ -16,7 +16,7 @@ from twofold.v1 import environment_pb2 as twofold_dot_v1_dot_environment__pb2
 from twofold.v1 import rollout_pb2 as twofold_dot_v1_dot_rollout__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16twofold/v1/state.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\x1a\x18twofold/v1/rollout.proto\"\xdc\x02\n\x0cSavedSession\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x12\n\nclient_key\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12\x0f\n\x07holders\x18\x04 \x03(\x0c\x12\x10\n\x08last_seq\x18\x05 \x01(\x04\x12-\n\x0clast_request\x18\x06 \x01(\x0b\x32\x17.twofold.v1.SavedFrames\x12+\n\nlast_reply\x18\x07 \x01(\x0b\x32\x17.twofold.v1.SavedFrames\x12\x10\n\x08requests\x18\x08 \x01(\x04\x12)\n\x06\x63reate\x18\t \x01(\x0b\x32\x19.twofold.v1.CreateRequest\x12\r\n\x05lanes\x18\n \x01(\x0c\x12\'\n\x07network\x18\x0b \x01(\x0b\x32\x16.twofold.v1.NTupleForm\x12\x0f\n\x07weights\x18\x0c \x01(\x0c\x12\x18\n\x10idle_nanoseconds\x18\r \x01(\x04\"?\n\x0bSavedFrames\x12\x0e\n\x06header\x18\x01 \x01(\x0c\x12\x14\n\x07payload\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\n\n\x08_payloadb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16twofold/v1/state.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\x1a\x18twofold/v1/rollout.proto\"\xf5\x02\n\x0cSavedSession\x12\n\n\x02id\x18\x01 \x01(\x0c\x12\x12\n\nclient_key\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12\x0f\n\x07holders\x18\x04 \x03(\x0c\x12\x10\n\x08last_seq\x18\x05 \x01(\x04\x12-\n\x0clast_request\x18\x06 \x01(\x0b\x32\x17.twofold.v1.SavedFrames\x12+\n\nlast_reply\x18\x07 \x01(\x0b\x32\x17.twofold.v1.SavedFrames\x12\x10\n\x08requests\x18\x08 \x01(\x04\x12)\n\x06\x63reate\x18\t \x01(\x0b\x32\x19.twofold.v1.CreateRequest\x12\r\n\x05lanes\x18\n \x01(\x0c\x12\'\n\x07network\x18\x0b \x01(\x0b\x32\x16.twofold.v1.NTupleForm\x12\x0f\n\x07weights\x18\x0c \x01(\x0c\x12\x18\n\x10idle_nanoseconds\x18\r \x01(\x04\x12\x17\n\x0f\x61ge_nanoseconds\x18\x0e \x01(\x04\"?\n\x0bSavedFrames\x12\x0e\n\x06header\x18\x01 \x01(\x0c\x12\x14\n\x07payload\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x42\n\n\x08_payloadb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -24,7 +24,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'twofold.v1.state_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAVEDSESSION']._serialized_start=95
-  _globals['_SAVEDSESSION']._serialized_end=443
-  _globals['_SAVEDFRAMES']._serialized_start=445
-  _globals['_SAVEDFRAMES']._serialized_end=508
+  _globals['_SAVEDSESSION']._serialized_end=468
+  _globals['_SAVEDFRAMES']._serialized_start=470
+  _globals['_SAVEDFRAMES']._serialized_end=533
 # @@protoc_insertion_point(module_scope)

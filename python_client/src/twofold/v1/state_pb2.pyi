@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SavedSession(_message.Message):
-    __slots__ = ("id", "client_key", "epoch", "holders", "last_seq", "last_request", "last_reply", "requests", "create", "lanes", "network", "weights", "idle_nanoseconds")
+    __slots__ = ("id", "client_key", "epoch", "holders", "last_seq", "last_request", "last_reply", "requests", "create", "lanes", "network", "weights", "idle_nanoseconds", "age_nanoseconds")
     ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_KEY_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class SavedSession(_message.Message):
     NETWORK_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     IDLE_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    AGE_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     client_key: str
     epoch: int
@@ -35,7 +36,8 @@ class SavedSession(_message.Message):
     network: _rollout_pb2.NTupleForm
     weights: bytes
     idle_nanoseconds: int
-    def __init__(self, id: _Optional[bytes] = ..., client_key: _Optional[str] = ..., epoch: _Optional[int] = ..., holders: _Optional[_Iterable[bytes]] = ..., last_seq: _Optional[int] = ..., last_request: _Optional[_Union[SavedFrames, _Mapping]] = ..., last_reply: _Optional[_Union[SavedFrames, _Mapping]] = ..., requests: _Optional[int] = ..., create: _Optional[_Union[_environment_pb2.CreateRequest, _Mapping]] = ..., lanes: _Optional[bytes] = ..., network: _Optional[_Union[_rollout_pb2.NTupleForm, _Mapping]] = ..., weights: _Optional[bytes] = ..., idle_nanoseconds: _Optional[int] = ...) -> None: ...
+    age_nanoseconds: int
+    def __init__(self, id: _Optional[bytes] = ..., client_key: _Optional[str] = ..., epoch: _Optional[int] = ..., holders: _Optional[_Iterable[bytes]] = ..., last_seq: _Optional[int] = ..., last_request: _Optional[_Union[SavedFrames, _Mapping]] = ..., last_reply: _Optional[_Union[SavedFrames, _Mapping]] = ..., requests: _Optional[int] = ..., create: _Optional[_Union[_environment_pb2.CreateRequest, _Mapping]] = ..., lanes: _Optional[bytes] = ..., network: _Optional[_Union[_rollout_pb2.NTupleForm, _Mapping]] = ..., weights: _Optional[bytes] = ..., idle_nanoseconds: _Optional[int] = ..., age_nanoseconds: _Optional[int] = ...) -> None: ...
 
 class SavedFrames(_message.Message):
     __slots__ = ("header", "payload")
