@@ -8,27 +8,32 @@ import Synchronization
 final class StandardError: Sendable {
     static let shared = StandardError()
 
-    /// The number of lines dropped since the last line that was written. The lock is held during a write, so that
-    /// lines stay in order.
-    private let dropped = Mutex(0)
+    /// The number of lines dropped since the last line that was written, and whether only a part of the last of them was
+    /// written, for example because the disk is full. The lock is held during a write, so that lines stay in order.
+    private let state = Mutex((dropped: 0, isCut: false))
 
     /// Writes a line if that is possible without waiting. A line longer than 4 KB is cut off. If earlier lines were
     /// dropped, first writes the line that `report` returns for their number.
     func write(_ line: String, reportingDropped report: (Int) -> String) {
-        dropped.withLock { dropped in
-            if dropped > 0, writeIfThereIsRoom(report(dropped)) { dropped = 0 }
-            if dropped > 0 || !writeIfThereIsRoom(line) { dropped += 1 }
+        state.withLock { state in
+            if state.dropped > 0, writeIfThereIsRoom(report(state.dropped), &state.isCut) {
+                state.dropped = 0
+            }
+            if state.dropped > 0 || !writeIfThereIsRoom(line, &state.isCut) { state.dropped += 1 }
         }
     }
 
-    /// Writes the line with a single call, so that lines of different processes do not mix. Returns false if the
-    /// write would have to wait.
-    private func writeIfThereIsRoom(_ line: String) -> Bool {
+    /// Writes the line with a single call, so that lines of different processes do not mix. First ends the previous line
+    /// if it was cut. Returns false if the write would have to wait, or cuts this line.
+    private func writeIfThereIsRoom(_ line: String, _ isCut: inout Bool) -> Bool {
         var room = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
         // A writable pipe or socket accepts this many bytes without waiting. A pipe without readers also
         // counts as ready; the write then fails.
         guard poll(&room, 1, 0) == 1 else { return false }
-        let bytes = Array(line.utf8.prefix(Int(PIPE_BUF) - 1)) + [UInt8(ascii: "\n")]
-        return Platform.write(STDERR_FILENO, bytes, bytes.count) == bytes.count
+        let newline = UInt8(ascii: "\n")
+        let bytes = (isCut ? [newline] : []) + line.utf8.prefix(Int(PIPE_BUF) - 2) + [newline]
+        let written = Platform.write(STDERR_FILENO, bytes, bytes.count)
+        if written > 0 { isCut = written < bytes.count }
+        return written == bytes.count
     }
 }

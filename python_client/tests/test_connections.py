@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import platform
 import resource
@@ -54,6 +55,25 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         assert subprocess.run([str(find_program()), "ping"], env=serves).returncode == 0
         server.terminate()
         assert server.wait(PATIENCE) == 0
+
+
+def test_a_log_line_that_is_cut_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("w") as log, Server("--log-format", "json", log=log.fileno()) as server:
+        make(server.ipc).close()
+        wait_until(lambda: " ended" in path.read_text())
+        before = path.stat().st_size
+        limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (before + 20, limit[1]))
+        make(server.ipc).close()
+        wait_until(lambda: path.stat().st_size == before + 20)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+        make(server.ipc).close()
+        wait_until(lambda: "dropped" in path.read_text() and path.read_text().endswith("}\n"))
+        lines = path.read_text()[before:].splitlines()
+    assert len(lines[0]) == 20
+    assert "dropped log lines" in json.loads(lines[1])["message"]
+    assert all(json.loads(line) for line in lines[1:])
 
 
 @pytest.fixture
