@@ -28,6 +28,11 @@ func endpoints(_ given: [String]) throws -> [String] {
     do throws(Reason) { for endpoint in chosen { try checkEndpoint(endpoint) } } catch {
         throw ValidationError(error.description)
     }
+    // A tcp port may be 0 twice.
+    let paths = chosen.filter { $0.hasPrefix("ipc://") }
+    if let path = paths.first(where: { path in paths.count { $0 == path } > 1 }) {
+        throw ValidationError("the endpoint '\(path)' is given twice")
+    }
     return chosen
 }
 

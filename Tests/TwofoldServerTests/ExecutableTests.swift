@@ -339,6 +339,13 @@ import ZeroMQ
         }
     }
 
+    @Test func `an ipc endpoint that is given twice is wrong usage`() throws {
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--endpoint", directory.ipc())
+        #expect(try server.exit() == .code(64))
+        #expect(server.standardError.contains("the endpoint '\(directory.ipc())' is given twice"))
+        #expect(directory.files == [])
+    }
+
     @Test(arguments: ["tcp://256.1.1.1:5555", "ipc:///no/such/directory/s"])
     func `an unavailable endpoint is reported in one sentence and gives status 1`(
         endpoint: String
