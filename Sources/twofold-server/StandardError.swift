@@ -8,8 +8,8 @@ import Synchronization
 final class StandardError: Sendable {
     static let shared = StandardError()
 
-    /// The number of lines dropped since the last line that was written, and whether only a part of the last of them was
-    /// written, for example because the disk is full. The lock is held during a write, so that lines stay in order.
+    /// The number of lines dropped since the last complete line, and whether the last write ended within a line, for
+    /// example because the disk is full. The lock is held during a write, so that lines stay in order.
     private let state = Mutex((dropped: 0, isCut: false))
 
     /// Writes a line if that is possible without waiting. A line longer than 4 KB is cut off. If earlier lines were
@@ -33,7 +33,7 @@ final class StandardError: Sendable {
         let newline = UInt8(ascii: "\n")
         let bytes = (isCut ? [newline] : []) + line.utf8.prefix(Int(PIPE_BUF) - 2) + [newline]
         let written = Platform.write(STDERR_FILENO, bytes, bytes.count)
-        if written > 0 { isCut = written < bytes.count }
+        if written > 0 { isCut = bytes[written - 1] != newline }
         return written == bytes.count
     }
 }
