@@ -292,7 +292,9 @@ extension SessionLedger {
             owner = saved.clientKey.isEmpty ? nil : saved.clientKey
             boards = host.environment.lanes
             (environmentID, bytes) = (host.environment.id, host.bytes)
-            begin = Moment(nanoseconds: now.nanoseconds - Int(saved.ageNanoseconds))
+            // An earlier server may have saved no age.
+            let age = max(saved.ageNanoseconds, saved.idleNanoseconds)
+            begin = Moment(nanoseconds: now.nanoseconds - Int(age))
             idleSince = Moment(nanoseconds: now.nanoseconds - Int(saved.idleNanoseconds))
             requests = Int(saved.requests)
             epoch = saved.epoch
