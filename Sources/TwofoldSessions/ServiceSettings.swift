@@ -105,7 +105,7 @@ public struct ServiceSettings: Sendable {
                 "one fewer than --threads"
             ),
             (
-                "max-message-bytes", 64...1 << 40, \.limits.maxMessageBytes,
+                "max-message-bytes", 512...1 << 40, \.limits.maxMessageBytes,
                 "Maximum size of one request frame, in bytes.",
                 "\(Limits().maxMessageBytes), or less under ulimit -v"
             ),
