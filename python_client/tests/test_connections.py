@@ -52,7 +52,8 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         make(endpoint).close()
         # As a health check does, which gets the server's own variables.
         serves = {**os.environ, "TWOFOLD_ENDPOINT": f"tcp://{host}:{endpoint.rpartition(':')[2]}"}
-        assert subprocess.run([str(find_program()), "ping"], env=serves).returncode == 0
+        ping = [str(find_program()), "ping", "--timeout", "60"]
+        assert subprocess.run(ping, env=serves).returncode == 0
         server.terminate()
         assert server.wait(PATIENCE) == 0
 

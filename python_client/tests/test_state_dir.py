@@ -472,6 +472,7 @@ if os.getuid() == 0:  # who may list every directory
     os.setuid(65534)
 os.mkdir("sessions", 0o300)
 arguments = ["serve", "--endpoint", "tcp://127.0.0.1:0", "--state-dir", "sessions"]
+os.set_inheritable(program, True)
 os.execve(program, ["twofold-server", *arguments], os.environ)
 """
     tmp_path.chmod(0o777)
