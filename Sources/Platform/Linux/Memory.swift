@@ -15,12 +15,13 @@ package func availableMemory() -> Int {
 /// still allow; nil without limits. If /proc can't be read, for example because no descriptor is free, the result may be
 /// as low as half of these bytes.
 package func memoryLeft() -> Int? {
-    let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
-    guard space != nil || data != nil else { return nil }
-    guard let usedSpace = ProcessUsage.addressSpaceBytes, let usedData = ProcessUsage.dataBytes else {
-        return mappableBytes()
+    func left(of limit: Int?, used: @autoclosure () -> Int?) -> Int? {
+        limit.map { limit in used().map { limit - $0 } ?? mappableBytes() }
     }
-    return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
+    return [
+        left(of: resourceLimit(RLIMIT_AS), used: ProcessUsage.addressSpaceBytes),
+        left(of: resourceLimit(RLIMIT_DATA), used: ProcessUsage.dataBytes),
+    ].compactMap(\.self).min()
 }
 
 /// Returns the largest power of two that this process can map now; 0 if it can map no page.
