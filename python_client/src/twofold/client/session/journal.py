@@ -177,14 +177,20 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
     return is_unknown or isinstance(error, (ServerDied, OutOfSequence))
 
 
+PENDING = (PermissionDenied, ShuttingDown)
+"""Refusals after which an earlier or later copy of the request may still be executed.
+
+A stopping server refuses the request, but a duplicate of it may still reach the next server. A
+server that no longer accepts the client's key refuses even repeats of executed requests.
+"""
+
+
 def leaves_open(error: Exception, journal: Journal | None) -> bool:
     """Returns True if the request that got this error may still be executed.
 
-    A stopping server refuses the request, but a duplicate of it may still reach the next server. A
-    server that no longer accepts the client's key refuses even repeats of executed requests.
     If the boards are lost, the request is executed on the recreated boards.
     """
-    return isinstance(error, (PermissionDenied, ShuttingDown)) or loses_boards(error, journal)
+    return isinstance(error, PENDING) or loses_boards(error, journal)
 
 
 def begin_with_snapshot(

@@ -23,7 +23,13 @@ from twofold.client.curve import CurveKeys
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import Journal, begin_with_snapshot, leaves_open, loses_boards
+from twofold.client.session.journal import (
+    PENDING,
+    Journal,
+    begin_with_snapshot,
+    leaves_open,
+    loses_boards,
+)
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.recovery import Recovery
 from twofold.client.session.states import Operation, Sent, Unanswered
@@ -31,11 +37,9 @@ from twofold.client.surroundings import Surroundings, surroundings
 from twofold.errors import (
     ClosedError,
     InvalidArgument,
-    PermissionDenied,
     RecoveryFailed,
     RequestError,
     ServerDied,
-    ShuttingDown,
     StepPending,
 )
 from twofold.v1 import envelope_pb2 as envelope
@@ -321,7 +325,7 @@ class Session(Calls):
         try:
             last_seq = self._recovery.resume(deadline)
         except (RequestError, RecoveryFailed, ServerDied) as error:
-            if not isinstance(error, (PermissionDenied, ShuttingDown)):
+            if not isinstance(error, PENDING):
                 # The new boards are lost too or differ, or the server refused them.
                 self._recovery.close(deadline)
                 self._recovery = None
