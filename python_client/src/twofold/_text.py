@@ -20,6 +20,10 @@ from twofold.errors import InvalidArgument
 _MARKS = re.compile(r"[\\`*_{}\[\]|~$]")
 
 
+MISSING_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+"""The errors that reading a file raises if there is no file of this name."""
+
+
 def printable(text: str) -> str:
     """Replaces each unprintable character with "?", so that text can't control a terminal."""
     return "".join(each if each.isprintable() else "?" for each in text)

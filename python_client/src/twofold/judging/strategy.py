@@ -90,7 +90,7 @@ class Strategy:
         """
         try:
             source = _text.read(path, "policy")
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        except _text.MISSING_FILE as error:
             raise NotFound(f"{path}: {error.strerror}", field="policy") from None
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 

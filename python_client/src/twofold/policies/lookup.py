@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
@@ -143,8 +143,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     """
     try:
         found = _named(text)
-    # Of an n-tuple network's file.
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+    except _text.MISSING_FILE as error:  # of an n-tuple network's file
         raise NotFound(f"policy {text!r}: {error}", field="policy") from None
     if found is not None:
         return found
