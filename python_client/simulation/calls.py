@@ -41,7 +41,7 @@ class Caller:
         what: str,
         timeout: float,
         requests: int = 1,
-        cleanup: float = 0.0,
+        opens: bool = False,
     ) -> Result:
         """Repeats a call until it returns a result, in the way that reliability.md recommends.
 
@@ -50,13 +50,13 @@ class Caller:
             what: The call's name.
             timeout: The timeout of each request, in seconds.
             requests: The maximum number of requests that the call sends in sequence.
-            cleanup: The seconds that the call may take after a failure to close what it has opened.
+            opens: Whether the call opens a session, which it closes if it fails.
 
         Raises:
             RAISED: The call raised one of these errors.
             Violation: The call raised an error that it must not raise.
         """
-        while (result := self.once(call, what, timeout, requests, cleanup)) is None:
+        while (result := self.once(call, what, timeout, requests, opens)) is None:
             pass
         return result[0]
 
@@ -66,13 +66,13 @@ class Caller:
         what: str,
         timeout: float,
         requests: int = 1,
-        cleanup: float = 0.0,
+        opens: bool = False,
     ) -> tuple[Result] | None:
         """Makes a call once. Returns None if the call failed and may be repeated."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
-        pace = process.pace = Pace(closes=cleanup > 0)
+        pace = process.pace = Pace(opens)
         gave_up = False
 
         def in_time() -> Result:
@@ -81,7 +81,7 @@ class Caller:
             watch = Watch(
                 timeout,
                 requests,
-                cleanup,
+                opens,
                 lambda: simulation.seconds,
                 lambda: simulation.world.jumped() * 1e-9,
             )

@@ -85,7 +85,7 @@ class Life(Caller):
             return make(**arguments, endpoint=endpoint, timeout=timeout, recover=recovers)
 
         try:
-            envs = self.again(begin, "making boards", timeout, cleanup=CLOSE_TIMEOUT)
+            envs = self.again(begin, "making boards", timeout, opens=True)
         except errors.ResourceExhausted:
             self.mark("no room")
             self.process.idle(1.0)
@@ -365,7 +365,7 @@ class Life(Caller):
         boards.pending = operations.SNAPSHOT
         try:
             timeout = timeout_of(envs)
-            forked = self.again(lambda: copy(envs), "fork", timeout, _FORK_REQUESTS, CLOSE_TIMEOUT)
+            forked = self.again(lambda: copy(envs), "fork", timeout, _FORK_REQUESTS, opens=True)
         except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
             # The error concerns the session or its copies. The copies are not needed.
             self.perform(boards, operations.OBSERVE)

@@ -24,15 +24,15 @@ class Pace:
     the request, the next repeat must wait for the time that the server gave.
 
     Args:
-        closes: Whether the call, if it fails, closes what it has opened. To do so, it may repeat
-            its last request once without a wait.
+        opens: Whether the call opens a session, which it closes if it fails. To do so, it may
+            repeat its last request once without a wait.
 
     Attributes:
         early: The problem with the last early repeat; None if no repeat was too early.
     """
 
-    def __init__(self, closes: bool = False) -> None:
-        self._closes = closes
+    def __init__(self, opens: bool = False) -> None:
+        self._opens = opens
         self.early: str | None = None
         self._request: tuple[bytes, bytes | None] | None = None
         self._repeats = 0
@@ -50,7 +50,7 @@ class Pace:
         self._request = request
         if is_repeat and is_early:
             before, self.early = self.early, f"a request is repeated {early:.3f} s too early"
-            return before if self._closes else self.early
+            return before if self._opens else self.early
         return None
 
     def answered(self, header: bytes, now: float) -> None:
@@ -79,7 +79,7 @@ class Watch:
     Args:
         timeout: The timeout of each request, in seconds.
         requests: The maximum number of requests that the call sends in sequence.
-        cleanup: The seconds that the call may take after a failure to close what it has opened.
+        opens: Whether the call opens a session, which it closes if it fails.
         now: A function that returns the current time, in seconds.
         jumped: A function that returns the seconds by which the clock has jumped so far.
     """
@@ -88,11 +88,11 @@ class Watch:
         self,
         timeout: float,
         requests: int,
-        cleanup: float,
+        opens: bool,
         now: Callable[[], float],
         jumped: Callable[[], float],
     ) -> None:
-        self._timeout, self._longest = timeout, timeout * requests + cleanup
+        self._timeout, self._longest = timeout, timeout * requests + CLOSE_TIMEOUT * opens
         self._now, self._jumped = now, jumped
         self._start, self._start_jumped = now(), jumped()
 

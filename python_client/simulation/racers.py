@@ -11,7 +11,6 @@ from typing import Any
 import operations
 from calls import LOST, timeout_of
 from clients import Life, Player
-from pacing import CLOSE_TIMEOUT
 from processes import ENDPOINT, Process, Violation
 from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome, refusal
 
@@ -207,7 +206,7 @@ class RacingLife(Life):
                 lambda: make(**arguments, endpoint=endpoint, timeout=2.0),
                 "making boards",
                 2.0,
-                cleanup=CLOSE_TIMEOUT,
+                opens=True,
             )
         except errors.ResourceExhausted:
             self.mark("no room")

@@ -32,7 +32,7 @@ def play_alone(caller: Caller) -> None:
 
     begin = functools.partial(make, ENDPOINT.format(1))
     try:
-        env = caller.again(begin, "making a board", _TIMEOUT, cleanup=CLOSE_TIMEOUT)
+        env = caller.again(begin, "making a board", _TIMEOUT, opens=True)
     except errors.ResourceExhausted:
         return
     twin = quiet(lambda: make("embedded"))
