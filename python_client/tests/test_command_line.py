@@ -133,6 +133,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     name = b"1-tuple pattern 3"
     network = struct.pack(f"<Qi{len(name)}sQ16f", 1, len(name), name, 16, *range(16))
     (made / "network.bin").write_bytes(network)
+    words = ["convert-weights", str(made / "network.bin"), str(made / "network.npz")]
+    assert cli.main(words) == 0
     twofold.datasets.write(made / "good.parquet", "random", transitions=9, num_envs=3)
     (made / "loop.npz").symlink_to("loop.npz")
     return made
