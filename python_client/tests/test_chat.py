@@ -20,6 +20,7 @@ from urllib.parse import unquote_plus
 import numpy as np
 import pytest
 from chat_server import Answer, ChatServer, dripping, raw_server
+from evaluations import first_legal
 from servers import PATIENCE, wait_until
 
 import twofold
@@ -55,10 +56,6 @@ def asked(document: dict[str, Any]) -> list[str]:
 
 def first_legal_reply(document: dict[str, Any], number: int) -> Answer:
     return Answer(f"I think {asked(document)[0]}.", usage=USAGE)
-
-
-def first_legal(observations: Any, action_mask: Any) -> Any:
-    return action_mask.argmax(axis=1)
 
 
 def evaluated(

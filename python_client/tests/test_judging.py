@@ -28,6 +28,7 @@ from typing import Any
 import foreseer
 import numpy as np
 import pytest
+from evaluations import FIRST_SEED, first_legal
 from servers import PATIENCE, is_running, wait_until
 
 import twofold
@@ -40,7 +41,6 @@ from twofold.judging.sandbox import Question, Sandbox
 from twofold.judging.strategy import StrategyPlayer
 from twofold.policies import Strategy
 
-FIRST_SEED = 2**63
 SECRET = "5a" * 32
 
 
@@ -108,10 +108,6 @@ def failure(source: str, **arguments: Any) -> errors.GameFailed:
     assert [each.episode for each in result.failures] == [0, 1]
     assert len({each.reason for each in result.failures}) == 1
     return result.failures[0]
-
-
-def first_legal(observations: Any, action_mask: Any) -> Any:
-    return action_mask.argmax(axis=1)
 
 
 # ---- play ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
+from evaluations import first_legal
 from loops import actions, assert_same, interrupt, make, number
 from raw import statistics_of
 from servers import PATIENCE, Server
@@ -25,10 +26,6 @@ from twofold.policies.lookup import load, resolve
 
 # With the number of workers. A spawned worker imports everything again, which takes the longest.
 METHODS = [("fork", 2), pytest.param("forkserver", 2, marks=pytest.mark.long), ("spawn", 1)]
-
-
-def first_legal(observations: Any, action_mask: Any) -> Any:
-    return action_mask.argmax(axis=1)
 
 
 def network() -> policies.NTuple:
