@@ -199,6 +199,16 @@ def test_greedy_takes_the_highest_reward(make: Any) -> None:
     np.testing.assert_array_equal(taken[data.valid], rewards.max(axis=2)[data.valid])
 
 
+def test_greedy_takes_the_highest_merge_score_under_another_reward(make: Any) -> None:
+    envs, penalised = make(8), make(8, reward={"merge_score": -1})
+    played = []
+    for each in (envs, penalised):
+        each.reset(seed=2)
+        played.append(each.rollout(50, "greedy"))
+    np.testing.assert_array_equal(played[0].actions, played[1].actions)
+    np.testing.assert_array_equal(played[0].rewards, -played[1].rewards)
+
+
 @pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
 def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     envs = make(16, max_episode_steps=400, autoreset_mode="disabled")

@@ -205,7 +205,7 @@ public nonisolated struct Twofold_V1_FixedOrderPolicy: Sendable {
   public init() {}
 }
 
-/// Plays the action with the highest immediate reward, and breaks ties at random.
+/// Plays the action with the highest merge score, and breaks ties at random.
 public nonisolated struct Twofold_V1_GreedyPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -276,7 +276,7 @@ public nonisolated struct Twofold_V1_Heuristic: Sendable {
   public init() {}
 }
 
-/// Plays the action with the highest sum of reward and the afterstate's value in the session's network.
+/// Plays the action with the highest sum of merge score and the afterstate's value in the session's network.
 public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

@@ -76,7 +76,7 @@ class FixedOrder(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """A policy that plays the action with the highest immediate reward, breaking ties at random."""
+    """A policy that plays the action with the highest merge score, breaking ties at random."""
 
     slot, layers = "greedy", 1
 
