@@ -240,6 +240,15 @@ def test_other_rules_are_refused_by_name(make: Make, field: str, arguments: dict
     assert caught.value.field == field
 
 
+def test_other_rules_are_named_by_their_arguments_values() -> None:
+    source, envs = (
+        twofold.ConcentrationVectorEnv(1, illegal_action=action) for action in ("end_turn", "noop")
+    )
+    source.reset(seed=0)
+    with pytest.raises(errors.InvalidArgument, match="illegal_action end_turn; .* has noop"):
+        envs.restore(source.snapshot())
+
+
 @in_this_process
 @pytest.mark.parametrize(
     ("lanes", "lane"),

@@ -13,7 +13,7 @@ extension Concentration {
             Rule("size", "\(config.rows)x\(config.columns)"),
             Rule("symbols", symbols),
             Rule("peeks", config.peeks.map { "\($0)" } ?? "unlimited"),
-            Rule("illegal_action", config.illegalAction),
+            Rule("illegal_action", config.illegalAction.rawValue),
         ]
     }
 

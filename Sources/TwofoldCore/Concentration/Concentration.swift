@@ -39,11 +39,11 @@ public struct Concentration: Game {
     }
 
     /// The effect of an action that the action mask forbids.
-    public enum IllegalAction: Sendable {
+    public enum IllegalAction: String, Sendable {
         /// No card is turned; an open card stays open.
         case noop
         /// The turn ends; an open card turns back.
-        case endTurn
+        case endTurn = "end_turn"
         /// The episode terminates; an open card stays open.
         case terminate
     }
