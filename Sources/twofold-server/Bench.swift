@@ -43,8 +43,9 @@ struct Bench: ParsableCommand {
     }
 
     func validate() throws {
-        guard boards.allSatisfy({ $0 >= 1 }), rounds >= 1, milliseconds >= 1 else {
-            throw ValidationError("--boards, --rounds and --milliseconds must be at least 1")
+        guard boards.allSatisfy({ 1...1 << 40 ~= $0 }), rounds >= 1, milliseconds >= 1 else {
+            throw ValidationError(
+                "--boards must be in 1...\(1 << 40); --rounds and --milliseconds must be at least 1")
         }
     }
 

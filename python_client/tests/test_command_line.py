@@ -198,7 +198,8 @@ def test_a_command_that_fails_reports_it_in_text_and_in_json(
         (64, ["solve", "--objective", "goal"], "UsageError", "requires --goal TILE"),
         (64, ["bench", "--dance"], "UsageError", "Unknown option '--dance'"),
         (64, ["solve", "--tables", b"t\xff"], "UsageError", "is not valid UTF-8"),
-        (1, ["bench", "--boards", str(10**13)], "TwofoldError", "there is not enough memory"),
+        (1, ["bench", "--boards", str(10**12)], "TwofoldError", "there is not enough memory"),
+        (64, ["bench", "--boards", str(2**63 - 1)], "UsageError", "--boards must be in 1..."),
     ],
 )
 def test_a_command_of_the_server_that_fails_reports_it_in_text_and_in_json(
