@@ -37,8 +37,6 @@ _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 _INTERFACE = 6
 # The initial size of the buffer for a reply's header. The buffer grows if a header needs more.
 _HEADER_BYTES = 4096
-# The initial size of the buffer for payloads whose size is unknown.
-_PAYLOAD_BYTES = 1 << 16
 # The library runs up to this many boards on one thread.
 _BOARDS_OF_A_THREAD = 64
 
@@ -231,8 +229,7 @@ class EmbeddedCarrier(Carrier):
             raise DeadlineExceeded(f"no time was left for {call.slot}; raise timeout=")
         if call.slot == "create":
             self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)
-        least = call.reply_size
-        size = _PAYLOAD_BYTES if least is None else max(least, call.reply_room)
+        size = max(call.reply_size or 0, call.reply_room)  # the library reports an unknown size
         reply = self._reply
         while True:
             memory, reply.payload = room or self._buffers.take(size)

@@ -46,10 +46,8 @@ class Client:
         with self._turn(deadline) as carrier:
             return carrier.limits
 
-    def ask(
-        self, slot: str, request: envelope.Request, payload: bytes, reply_size: int, deadline: float
-    ) -> Answer:
-        """Makes one request, whose reply has a payload of at most `reply_size` bytes.
+    def ask(self, slot: str, request: envelope.Request, payload: bytes, deadline: float) -> Answer:
+        """Makes one request.
 
         Raises:
             RequestError: The server refused.
@@ -58,7 +56,7 @@ class Client:
                 interrupted a request of this thread.
         """
         encoded = request.SerializeToString()
-        call = Call(slot, 0, encoded, payload, reply_room=reply_size, patience=_PATIENCE)
+        call = Call(slot, 0, encoded, payload, reply_size=None, patience=_PATIENCE)
         with self._turn(deadline) as carrier:
             carrier.check_size(call)
             return carrier.ask(call, deadline)

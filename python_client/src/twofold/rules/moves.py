@@ -25,8 +25,8 @@ from twofold.v1 import rules_pb2 as wire
 MAX_EXPONENT = 26
 """The largest exponent allowed before a slide. A move on 4 x 4 then earns at most 2^30."""
 
-# The largest size of a reply in bytes; a large array takes several requests.
-_REPLY_BYTES = 8 << 20
+# The largest size of a request's payload in bytes; a large array takes several requests.
+_REQUEST_BYTES = 1 << 20
 _EXPLAINED = ("board", "kind", "tile", "other", "made", "source", "target", "value")
 
 
@@ -216,16 +216,19 @@ def _expand(
     `extra` contains the operation's other arguments, each with a row of bytes for each board.
     """
     count = len(boards.rows)
-    whole: dict[str, NDArray[Any]] = {
-        name: np.empty((count, *shape), dtype)
-        for name, dtype, shape in _reply_arrays(operation, *boards.shape[-2:])
-    }
+    if count == 0:
+        # The reply for an empty board tells the shapes of the arrays.
+        boards = boards._replace(rows=np.zeros((1, boards.rows.shape[1]), np.uint8))
+        extra = [np.zeros((1, part.shape[1]), np.uint8) for part in extra]
+    whole: dict[str, NDArray[Any]] = {}
     for start, arrays in _ask(boards, operation, service, extra, four_probability):
         for name, array in arrays.items():
-            if len(array) == count:
+            if len(array) == count and array.flags.writeable:
                 whole[name] = array
-            else:
-                whole[name][start : start + len(array)] = array
+                continue
+            if start == 0:
+                whole[name] = np.empty((count, *array.shape[1:]), array.dtype)
+            whole[name][start : start + len(array)] = array
     return {name: array.reshape(boards.lead + array.shape[1:]) for name, array in whole.items()}
 
 
@@ -248,12 +251,8 @@ def _ask(
     client = stateless.client(service.get("endpoint"), service.get("keys"))
     deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
-    reply_arrays = _reply_arrays(operation, rows, columns)
-    reply_bytes = sum(
-        int(np.prod(shape)) * np.dtype(dtype).itemsize for _, dtype, shape in reply_arrays
-    )
     bytes_each = boards.rows.shape[1] + sum(part.shape[1] for part in extra)
-    at_once = _rows_at_once(client.limits(deadline), bytes_each, reply_bytes)
+    at_once = _rows_at_once(client.limits(deadline), bytes_each)
     config = game2048.Game2048Config(rows=rows, columns=columns, four_probability=four_probability)
     start = 0
     while start < len(boards.rows):
@@ -267,10 +266,8 @@ def _ask(
             )
         )
         payload = b"".join(part.tobytes() for part in parts)
-        # Each array begins at a multiple of 64.
-        most = len(parts[0]) * reply_bytes + 64 * len(reply_arrays)
         try:
-            reply, answer = client.ask("expand", request, payload, most, deadline)
+            reply, answer = client.ask("expand", request, payload, deadline)
         except InvalidArgument as error:
             if error.lane is not None:
                 error.lane += start
@@ -280,35 +277,8 @@ def _ask(
         start += reply.expand.count
 
 
-def _reply_arrays(
-    operation: wire.ExpandOperation, rows: int, columns: int
-) -> list[tuple[str, Any, tuple[int, ...]]]:
-    """Returns the names, dtypes and shapes of an operation's results for one board."""
-    board = (rows, columns)
-    # At most, each tile slides, each pair merges and one tile spawns.
-    most = rows * columns + rows * columns // 2 + 1
-    arrays: dict[wire.ExpandOperation, list[tuple[str, Any, tuple[int, ...]]]] = {
-        wire.EXPAND_OPERATION_AFTERSTATES: [
-            ("boards", np.uint8, (4, *board)),
-            ("rewards", np.float32, (4,)),
-            ("mask", np.int8, (4,)),
-        ],
-        wire.EXPAND_OPERATION_MOVE: [
-            ("boards", np.uint8, board),
-            ("rewards", np.float32, ()),
-            ("legal", np.bool_, ()),
-        ],
-        wire.EXPAND_OPERATION_LEGAL: [("mask", np.int8, (4,))],
-        wire.EXPAND_OPERATION_SPAWN: [("boards", np.uint8, board), ("outcomes", np.int32, ())],
-        wire.EXPAND_OPERATION_EXPLAIN: [(name, np.int32, (most,)) for name in _EXPLAINED],
-    }
-    return arrays[operation]
-
-
-def _rows_at_once(limits: environment.Limits, bytes_each: int, reply_bytes: int) -> int:
-    most = _REPLY_BYTES // reply_bytes
-    if limits.max_message_bytes:
-        most = min(most, limits.max_message_bytes // bytes_each)
+def _rows_at_once(limits: environment.Limits, bytes_each: int) -> int:
+    most = min(_REQUEST_BYTES, limits.max_message_bytes or _REQUEST_BYTES) // bytes_each
     if limits.max_boards_per_session:
         most = min(most, limits.max_boards_per_session)
     return max(1, most)
