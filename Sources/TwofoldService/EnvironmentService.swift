@@ -106,8 +106,8 @@ public struct EnvironmentService: Sendable {
         guard request.numEnvs <= limits.maxBoardsPerSession else {
             throw ServiceError(
                 .resourceExhausted, field: "num_envs",
-                "num_envs is \(request.numEnvs); this server allows \(limits.maxBoardsPerSession) boards in "
-                    + "a session")
+                "num_envs is \(request.numEnvs); this server allows max_boards_per_session = "
+                    + "\(limits.maxBoardsPerSession)")
         }
         var options = BatchOptions(lanes: Int(request.numEnvs), workers: workers, engine: engine)
         switch request.autoresetMode {

@@ -35,17 +35,6 @@ def test_boards_of_all_sessions_together_are_limited_and_freed() -> None:
         third.close()
 
 
-def test_a_batch_that_no_server_state_could_fit_is_refused_before_anything_is_sent() -> None:
-    # The client's own message: it knows the limits from Hello.
-    for limit in ("max-boards", "max-boards-per-session"):
-        told = rf"1001; the server at .* allows {limit.replace('-', '_')} = 1000"
-        with (
-            Server(f"--{limit}", "1000") as server,
-            pytest.raises(errors.ResourceExhausted, match=told),
-        ):
-            Game2048VectorEnv(1001, endpoint=server.ipc)
-
-
 def test_one_process_has_hundreds_of_environments_at_one_endpoint(server: Server) -> None:
     many = [twofold.Game2048VectorEnv(1, endpoint=server.tcp) for _ in range(300)]
     for envs in many:

@@ -449,17 +449,17 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         create = environment.CreateRequest()
         create.CopyFrom(self._session.create)
         create.num_envs = count = numbers.size * copies
-        self._session.link.check_limits(create)
-        seeds, is_seeded = board_seeds(seed, count)
         blob = self.snapshot(numbers)
-        rows = np.arange(numbers.size).repeat(copies)
-        new_seeds = None
-        if spawns == "fresh":
-            drawn = draw_seed(count, self._session.surroundings.random_bytes)
-            seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
-            new_seeds = fork_seeds(seeds, snapshots.generators(blob)[rows])
+        # The service refuses too many boards, before this process allocates memory for them.
         copied = self._around(self._session.again(create), self._settings, vars(self))
         try:
+            seeds, is_seeded = board_seeds(seed, count)
+            rows = np.arange(numbers.size).repeat(copies)
+            new_seeds = None
+            if spawns == "fresh":
+                drawn = draw_seed(count, self._session.surroundings.random_bytes)
+                seeds = np.where(is_seeded, seeds, consecutive(drawn, count))
+                new_seeds = fork_seeds(seeds, snapshots.generators(blob)[rows])
             copied.restore(blob, rows=rows, seed=new_seeds)
         except BaseException:
             copied.close()

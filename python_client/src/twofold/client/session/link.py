@@ -71,7 +71,6 @@ class Link:
         self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
-        self.check_limits(create)
         request = envelope.Request(create=create).SerializeToString()
         reply = execute(Operation("create", request, None))
         self._set_spec(reply.create.epoch, reply.create)
@@ -212,15 +211,3 @@ class Link:
         """Returns the wanted payload size, or the service's limit if that is lower."""
         limit = self.carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
-
-    def check_limits(self, create: environment.CreateRequest) -> None:
-        """Raises ResourceExhausted if `create` requests more boards than the service allows."""
-        limits = self.carrier.limits
-        for name in ("max_boards_per_session", "max_boards"):
-            limit = getattr(limits, name)
-            if limit and create.num_envs > limit:
-                raise ResourceExhausted(
-                    f"num_envs is {create.num_envs}; the server at {self.carrier.endpoint} "
-                    f"allows {name} = {limit}",
-                    field="num_envs",
-                )
