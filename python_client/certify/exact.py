@@ -66,8 +66,9 @@ class Solver:
         self.goal = HIGHEST if goal is None else goal.bit_length() - 1
         # The legal actions of each reachable board, as afterstate, score and action.
         self.after: dict[str, list[tuple[str, int, int]]] = {}
-        # The action that the last `solve` chose, for each non-terminal board.
+        # The last `solve`'s action for each non-terminal board, and its values for each board.
         self.policy: dict[str, int] = {}
+        self.values: dict[str, Values] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
         """Yields each board that can follow when a tile spawns, with its probability."""
@@ -145,6 +146,7 @@ class Solver:
                     enumerate(options), key=lambda option: option[1].get(best, 0.0)
                 )
                 self.policy[board] = self.after[board][chosen][2]
+        self.values = values
         return mix((values[board], weight) for board, weight in self.starts().items())
 
 

@@ -342,8 +342,8 @@ class SimulatedSocket:
 
     def recv(self) -> bytes:
         """Returns the next frame; raises zmq.Again after RCVTIMEO."""
+        self._check(self._awaits_reply)
         if not self._frames:
-            self._check(self._awaits_reply)
             self._wait()
         return self._take()
 

@@ -253,7 +253,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a snapshot of Concentration fits other rules for illegal actions",
             "Sources/TwofoldCore/Concentration/Concentration+Snapshot.swift",
             '            Rule("peeks", config.peeks.map { "\\($0)" } ?? "unlimited"),\n'
-            '            Rule("illegal_action", config.illegalAction),\n',
+            '            Rule("illegal_action", config.illegalAction.rawValue),\n',
             '            Rule("peeks", config.peeks.map { "\\($0)" } ?? "unlimited"),\n',
         ),
         Defect(

@@ -5,14 +5,13 @@ the features of an environment: declared rewards, optional infos and dialects.
 """
 
 import copy
-import math
 from typing import Any
 
 import numpy as np
 import reference
 import reference_concentration
 from reward_reference import EVENTS, Transition
-from reward_reference import reward as reward_of_2048
+from reward_reference import reward as reward_of
 from reward_reference import terms as terms_of_2048
 
 Told = dict[str, Any]
@@ -23,11 +22,11 @@ TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 
 def declaration(game: str, terms: list[tuple[str, float]], cells: int) -> dict[str, Any]:
     """Returns a declared reward in its most explicit form, from the terms' names and weights."""
-    spec = []
+    spec: list[dict[str, Any]] = []
     for name, weight in terms:
         term: dict[str, Any] = {"term": name, "weight": weight}
         if game == "Game2048" and name not in EVENTS:
-            term["gamma"] = 0.97
+            term["gamma"] = 1 - 0.013 * len(spec)
         if name == "merge_table":
             term["table"] = TABLE
         if name == "cell_weights":
@@ -155,25 +154,15 @@ class PlainLane:
             return float(np.float32(score)), told | {"reward_terms": [score]}
         values = terms_of_2048(self.spec, step)
         told["reward_terms"] = np.array(values, np.float32).tolist()
-        return reward_of_2048(self.spec, values), told
+        return reward_of(self.spec, values), told
 
     def _play_concentration(self, action: int, begins: bool) -> tuple[float, Told]:
         game: reference_concentration.Game = self.game
         reward = game.step(action)
-        if self.spec is None:
-            terms = [
-                weight * game.terms.get(term, 0.0)
-                for term, weight in reference_concentration.WEIGHTS.items()
-            ]
-            told = np.array(terms, np.float32).tolist()
-            return float(np.float32(reward)), {"reward_terms": told}
-        values = [term["weight"] * game.terms.get(term["term"], 0.0) for term in self.spec["terms"]]
-        told = np.array(values, np.float32).tolist()
-        if begins:
-            return 0.0, {"reward_terms": told}
-        total = 0.0
-        for value in values:
-            total += value
-        low, high = self.spec.get("clip", (-math.inf, math.inf))
-        total = min(max(total * self.spec.get("scale", 1.0), low), high)
-        return float(np.float32(total)), {"reward_terms": told}
+        weights = list(reference_concentration.WEIGHTS.items())
+        if self.spec is not None:
+            weights = [(term["term"], term["weight"]) for term in self.spec["terms"]]
+        values = [weight * game.terms.get(term, 0.0) for term, weight in weights]
+        if self.spec is not None:
+            reward = 0.0 if begins else reward_of(self.spec, values)
+        return reward, {"reward_terms": np.array(values, np.float32).tolist()}

@@ -53,7 +53,6 @@ BAD: list[tuple[str, Any]] = [
     ("obs", "list"),
     ("obs", None),
     ("observation_key", "board"),  # without a dict
-    ("observation_key", "board"),
     ("max_episode_steps", 0),
     ("max_episode_steps", -1),
     ("max_episode_steps", 10.0),

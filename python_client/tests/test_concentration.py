@@ -329,10 +329,7 @@ def test_perfect_memory_plays_no_other_game() -> None:
 
 # On the deck 0 1 / 0 1 with one peek: actions, and each term's value for each. A second peek is not
 # available and leaves the open card open.
-PLAYED = {
-    "noop": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
-    "end_turn": [0, 3, 0, 0, 2, 4, 4, 0, 1, 3],
-}
+PLAYED = [0, 3, 0, 0, 2, 4, 4, 0, 1, 3]
 TERMS: dict[str, dict[str, list[float]]] = {
     "noop": {
         "match": [0, 0, 0, 0, 1, 0, 0, 0, 0, 1],
@@ -368,7 +365,7 @@ def test_each_reward_term_has_the_value_of_its_formula(illegal_action: Any) -> N
     )
     assert envs.reward_terms == tuple(terms)
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]]]})
-    for step, action in enumerate(PLAYED[illegal_action]):
+    for step, action in enumerate(PLAYED):
         _, rewards, terminations, _, infos = envs.step([action])
         expected = [weights[name] * terms[name][step] for name in terms]
         assert infos["reward_terms"][0].tolist() == expected, step

@@ -1,9 +1,10 @@
 """A trajectory is a pure function of config, seed and actions."""
 
+import functools
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,21 @@ for played in PLAYED:
 # Small enough for episodes to end within the steps; and 4 x 4, which runs on the kernel.
 PLAYED: dict[str, tuple[str, dict[str, Any]]] = {
     "2048 on 3 x 3": ("Game2048", {"size": 3}),
-    "2048 on 4 x 4": ("Game2048", {}),
+    "2048 on 4 x 4": ("Game2048", {"max_episode_steps": 25}),
     "Concentration": ("Concentration", {"size": (2, 4), "peeks": 0}),
 }
 
 
-def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
-    """Returns a digest of each lane over STEPS steps; a lane's actions depend only on its seed."""
+def digests(
+    played: str, endpoint: str, num_envs: int, seed: int, snapshots: Container[int] = ()
+) -> list[str]:
+    """Returns a digest of each lane over STEPS steps; a lane's actions depend only on its seed.
+
+    Before the steps in `snapshots`, another environment continues from a snapshot.
+    """
     game, arguments = PLAYED[played]
-    make: Any = GAMES[game]
-    envs: TwofoldVectorEnv = make(num_envs, endpoint=endpoint, **arguments)
+    make = functools.partial(GAMES[game], num_envs, endpoint=endpoint, **arguments)
+    envs: TwofoldVectorEnv = make()
     num_actions = envs.single_action_space.n  # type: ignore[attr-defined]
     actions = np.empty((num_envs, STEPS), np.uint8)
     for lane in range(num_envs):
@@ -48,6 +54,11 @@ def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
     observations, infos = envs.reset(seed=seed)
     told = [rows(num_envs, observations, infos)]
     for step in range(STEPS):
+        if step in snapshots:
+            blob = envs.snapshot()
+            envs.close()
+            envs = make()
+            envs.restore(blob)
         *arrays, infos = envs.step(actions[:, step])
         told.append(rows(num_envs, *arrays, infos))
     envs.close()
@@ -82,12 +93,26 @@ def alone(played: str) -> list[str]:
         return digests(played, server.ipc, 4096, seed=0)
 
 
-@pytest.mark.parametrize("num_envs", [1, 63, 64, 65, 4096])
+NUMBERS = [1, 63, 64, 65, 4096]
+
+
+@pytest.mark.parametrize("num_envs", NUMBERS)
 def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_over_any_carrier(
     one_thread: Server, played: str, alone: list[str], num_envs: int
 ) -> None:
     for endpoint in (one_thread.tcp, "embedded"):
         assert digests(played, endpoint, num_envs, seed=0) == alone[:num_envs]
+
+
+@pytest.mark.parametrize("engine", ["reference", "automatic"])
+def test_a_board_plays_the_same_on_any_engine_and_through_snapshots(
+    played: str, alone: list[str], engine: str
+) -> None:
+    with Server("--threads", "2", "--engine", engine) as server:
+        for num_envs in NUMBERS:
+            # Some boards wait for their autoreset at step 25.
+            told = digests(played, server.ipc, num_envs, seed=0, snapshots=(10, 25, 26))
+            assert told == alone[:num_envs], num_envs
 
 
 def test_different_seeds_play_differently(alone: list[str]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import zmq
+from keys import Keys
 from servers import PATIENCE, Server
 
 import twofold
@@ -321,23 +322,14 @@ def test_a_server_of_another_protocol_is_named() -> None:
     fails(findings, "protocol", "protocol 2 only", "the same version of Twofold")
 
 
-@pytest.fixture
-def keys(tmp_path: Path) -> Path:
-    """The key pairs of server, alice and eve; only alice is in the list of clients."""
-    for name in ("server", "alice", "eve"):
-        zmq.auth.create_certificates(tmp_path, name)
-    lines = (tmp_path / "alice.key").read_text().splitlines()
-    public = next(line.split('"')[1] for line in lines if "public-key" in line)
-    (tmp_path / "clients").write_text(f"{public} alice\n")
-    return tmp_path
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return Keys(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture
-def encrypted(keys: Path) -> Iterator[Server]:
-    with Server(
-        "--curve-secret-key", str(keys / "server.key_secret"),
-        "--curve-clients", str(keys / "clients"),
-    ) as server:  # fmt: skip
+def encrypted(keys: Keys) -> Iterator[Server]:
+    with Server(*keys.arguments) as server:
         yield server
 
 
@@ -351,7 +343,7 @@ def encrypted(keys: Path) -> Iterator[Server]:
 )
 def test_keys_that_are_not_accepted_are_named(
     encrypted: Server,
-    keys: Path,
+    keys: Keys,
     server_key: str | None,
     client_key: str | None,
     found: str,
@@ -359,34 +351,39 @@ def test_keys_that_are_not_accepted_are_named(
 ) -> None:
     given: list[str] = []
     if server_key and client_key:
-        given = ["--curve-server", str(keys / server_key), "--curve-client", str(keys / client_key)]
+        given = [
+            "--curve-server",
+            str(keys.directory / server_key),
+            "--curve-client",
+            str(keys.directory / client_key),
+        ]
     _, findings = doctor("--endpoint", encrypted.tcp, *given)
     fails(findings, "handshake", found, fix)
 
 
-def test_keys_for_a_server_that_does_not_encrypt_are_named(keys: Path) -> None:
+def test_keys_for_a_server_that_does_not_encrypt_are_named(keys: Keys) -> None:
     with Server() as server:
         _, findings = doctor(
-            *("--endpoint", server.tcp, "--curve-server", str(keys / "server.key")),
-            *("--curve-client", str(keys / "alice.key_secret")),
+            *("--endpoint", server.tcp, "--curve-server", str(keys.directory / "server.key")),
+            *("--curve-client", str(keys.directory / "alice.key_secret")),
         )
     assert "does not encrypt" in findings["handshake"]["found"]
 
 
-def test_accepted_keys_are_not_a_failure(encrypted: Server, keys: Path) -> None:
+def test_accepted_keys_are_not_a_failure(encrypted: Server, keys: Keys) -> None:
     status, findings = doctor(
-        *("--endpoint", encrypted.tcp, "--curve-server", str(keys / "server.key")),
-        *("--curve-client", str(keys / "alice.key_secret")),
+        *("--endpoint", encrypted.tcp, "--curve-server", str(keys.directory / "server.key")),
+        *("--curve-client", str(keys.directory / "alice.key_secret")),
     )
     assert status == 0
     assert findings["keys"]["found"] == "encrypted with CURVE"
     assert findings["limits"]["found"].startswith("10,000 sessions, 1,000 of them for one key; ")
 
 
-def test_a_file_without_a_key_is_named(keys: Path) -> None:
+def test_a_file_without_a_key_is_named(keys: Keys) -> None:
     _, findings = doctor(
-        *("--endpoint", "tcp://127.0.0.1:5555", "--curve-server", str(keys / "clients")),
-        *("--curve-client", str(keys / "alice.key_secret")),
+        *("--endpoint", "tcp://127.0.0.1:5555", "--curve-server", str(keys.directory / "clients")),
+        *("--curve-client", str(keys.directory / "alice.key_secret")),
     )
     fails(findings, "keys", "clients", "--curve-server")
 

@@ -182,37 +182,25 @@ def test_a_board_can_be_given(env: gym.Env[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "options"),
+    ("field", "options", "text"),
     [
-        ("options", {"boards": 1}),
-        ("options", "abc"),
-        ("options", []),
-        ("board", {"board": np.zeros((4, 3), np.uint8)}),
-        ("board", {"board": np.zeros((4, 4))}),
-        ("board", {"board": np.full((4, 4), 32)}),
-        ("board", {"board": np.zeros((4, 4), np.uint8)}),  # no legal action
+        ("options", {"boards": 1}, "unknown options"),
+        ("options", "abc", "options"),
+        ("options", [], "options"),
+        ("board", {"board": np.zeros((4, 3), int)}, "board has shape (4, 3); expected (4, 4)"),
+        ("board", {"board": np.zeros((4, 4))}, "board"),
+        ("board", {"board": np.full((4, 4), 32)}, "board contains 32; expected"),
+        ("board", {"board": np.zeros((4, 4), np.uint8)}, "board has no legal action"),
     ],
 )
-def test_a_wrong_option_is_refused(env: gym.Env[Any, Any], field: str, options: Any) -> None:
+def test_a_wrong_option_is_refused_and_a_wrong_board_is_called_a_board(
+    env: gym.Env[Any, Any], field: str, options: Any, text: str
+) -> None:
     before = env.unwrapped.np_random.bit_generator.state
-    with pytest.raises(errors.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument, match=f"^{re.escape(text)}") as caught:
         env.reset(seed=0, options=options)
     assert caught.value.field == field
     assert env.unwrapped.np_random.bit_generator.state == before
-
-
-@pytest.mark.parametrize(
-    ("board", "text"),
-    [
-        (np.zeros((4, 3), np.uint8), "board has shape (4, 3); expected (4, 4)"),
-        (np.full((4, 4), 32), "board contains 32; expected"),
-        (np.zeros((4, 4), int), "board has no legal action"),
-    ],
-    ids=["shape", "range", "actions"],
-)
-def test_a_wrong_board_is_called_a_board(env: gym.Env[Any, Any], board: Any, text: str) -> None:
-    with pytest.raises(errors.InvalidArgument, match=f"^{re.escape(text)}"):
-        env.reset(options={"board": board})
 
 
 def test_render_draws_the_board(env: gym.Env[Any, Any]) -> None:

@@ -348,10 +348,11 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
 def test_a_server_that_never_starts_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    use_program(monkeypatch, tmp_path, "exec sleep 1000")
+    pid = tmp_path / "pid"
+    use_program(monkeypatch, tmp_path, f"echo $$ > {pid}; exec sleep 1000")
     with pytest.raises(twofold.errors.ServerStartFailed, match="in time"):
         gym.make(ID, endpoint="private", timeout=0.5)
-    assert len(child_servers()) <= 1
+    assert not is_running(int(pid.read_text()))
 
 
 def test_a_program_that_is_not_a_server_is_refused(

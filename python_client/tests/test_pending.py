@@ -51,8 +51,9 @@ Pending = tuple[TwofoldVectorEnv, TwofoldVectorEnv]
         lambda envs: envs.step(actions(2)),
         lambda envs: envs.rollout(3, "random"),
         lambda envs: envs.rollout(3, NETWORK),
+        lambda envs: envs.rollout(3, lambda _, mask: mask.argmax(1)),
     ],
-    ids=["step", "rollout", "rollout with a network"],
+    ids=["step", "rollout", "rollout with a network", "rollout with a function"],
 )
 def test_other_actions_are_refused_until_the_step_is_collected(
     pending: Pending, call: Callable[[TwofoldVectorEnv], object]

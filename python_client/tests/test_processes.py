@@ -323,20 +323,24 @@ def test_a_close_waits_for_another_threads_rollout_of_a_function() -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=4)
     twin.reset(seed=4)
-    is_running = threading.Event()
+    is_running, is_closed = threading.Event(), threading.Event()
+    calls: list[int] = []
 
     def slowly(observations: Any, action_mask: Any) -> Any:
-        if not is_running.is_set():
-            is_running.set()
-            time.sleep(0.2)
+        calls.append(len(observations))
+        is_running.set()
+        is_closed.wait(0.2 if len(calls) == 1 else 0)
         return first_legal(observations, action_mask)
 
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(envs.rollout(20, slowly)))
     thread.start()
     is_running.wait(PATIENCE)
-    envs.close()
+    envs._session.close(PATIENCE)
+    played = len(calls)
+    is_closed.set()
     thread.join(PATIENCE)
+    assert played == 20
     assert_same(results[0], twin.rollout(20, first_legal))
     with pytest.raises(errors.ClosedError):
         envs.observe()

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import messages
 import pytest
-from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from google.protobuf.message_factory import GetMessageClass
 
 FILES = {module.DESCRIPTOR.name: module for module in messages.MODULES}
 PROTO = Path(__file__).resolve().parents[2] / "proto"
@@ -54,15 +52,3 @@ def test_the_golden_messages_have_every_message_and_every_slot() -> None:
             assert len(same_type) == max(1, len(slots))
             seen = {name for entry in same_type for name in entry["json"]}
             assert seen == {field.json_name for field in descriptor.fields}
-
-
-def test_the_golden_bytes_and_json_are_the_same_message() -> None:
-    descriptors = {
-        descriptor.full_name: descriptor
-        for module in FILES.values()
-        for descriptor in module.DESCRIPTOR.message_types_by_name.values()
-    }
-    for entry in json.loads(messages.MESSAGES.read_text()):
-        cls = GetMessageClass(descriptors[entry["type"]])
-        from_json = json_format.ParseDict(entry["json"], cls())
-        assert from_json == cls.FromString(bytes.fromhex(entry["binary"]))

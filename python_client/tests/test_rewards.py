@@ -14,6 +14,7 @@ import pytest
 import reward_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_lanes import TABLE, declaration
 from reference import Board, Game
 from reward_reference import EVENTS, POTENTIALS, Transition
 
@@ -23,7 +24,6 @@ from twofold.games.rewards import reward_spec
 
 NUM_ENVS = 24
 EXTRA = ("reward_terms", "merges", "chance", "afterstates")
-TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 WEIGHTS = [[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, -1, -2, -10_000]]
 
 
@@ -239,18 +239,8 @@ def test_the_single_environment_also_has_declared_rewards() -> None:
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
     """Returns a spec with every term once, and weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
-    terms: list[dict[str, Any]] = []
-    for index, name in enumerate(names):
-        term: dict[str, Any] = {"term": name, "weight": (-1) ** index * (0.1 + 0.7 * index)}
-        if name in POTENTIALS:
-            term["gamma"] = 1 - 0.013 * index
-        if name == "merge_table":
-            term["table"] = TABLE
-        if name == "cell_weights":
-            cells = size[0] * size[1]
-            term["table"] = [(7 * cell * cell) % 101 - 50 for cell in range(cells)]
-        terms.append(term)
-    return {"terms": terms, "scale": 1 / 3}
+    terms = [(name, (-1) ** index * (0.1 + 0.7 * index)) for index, name in enumerate(names)]
+    return {"terms": declaration("Game2048", terms, size[0] * size[1])["terms"], "scale": 1 / 3}
 
 
 @pytest.fixture(scope="module", params=[(4, 4), (2, 2), (3, 5), (8, 8)], ids=str)

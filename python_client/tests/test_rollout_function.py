@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import MakeBatch
-from loops import actions, assert_same, hurried, make, notes_of, number
+from loops import actions, assert_same, make, notes_of, number
 from opcodes import InterruptAt
 from servers import Server
 
@@ -399,19 +399,6 @@ def test_a_rollout_before_the_first_reset_is_refused(make_batch: MakeBatch, endp
     with pytest.raises(errors.FailedPrecondition):
         envs.rollout(1, first_legal)
     envs.close()
-
-
-def test_a_rollout_is_refused_until_an_unanswered_step_is_collected(own_server: Server) -> None:
-    envs, twin = make(own_server.ipc), make(own_server.ipc)
-    envs.reset(seed=7), twin.reset(seed=7)
-    with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
-        envs.step(actions(1))
-    with pytest.raises(errors.StepPending, match=r"collect\(\)"):
-        envs.rollout(3, first_legal)
-    assert number(envs.collect()) == number(twin.step(actions(1)))
-    assert_same(envs.rollout(3, first_legal), twin.rollout(3, first_legal))
-    envs.close()
-    twin.close()
 
 
 # ---- calls and interrupts within it --------------------------------------------------------------

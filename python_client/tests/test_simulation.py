@@ -16,11 +16,14 @@ from campaign import ENOUGH_REQUESTS, EXPECTED_MARKS, Campaign
 from defects import DEFECTS, REPOSITORY
 from processes import Process, SimulatedSocket, Simulation
 from runs import Run, recorded
+from servers import PATIENCE, Server
 from shrinking import shrink
 from unseen import UNSEEN
 from world import KINDS, Faults, Report
 
 from twofold.client.session import states
+from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import rules_pb2 as rules
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -179,19 +182,34 @@ def error_of(function: Any, *arguments: Any) -> int:
     return raised.value.errno
 
 
-def test_a_simulated_socket_is_as_strict_as_libzmqs() -> None:
-    def deed(process: Process, socket: SimulatedSocket) -> list[int]:
-        found = [error_of(socket.recv)]
-        socket.send(b"no request", zmq.DONTWAIT)
-        found.append(error_of(socket.send, b"another"))
-        socket.set(zmq.RCVTIMEO, 20_000)
-        assert len(socket.recv()) > 0
-        assert not socket.get(zmq.RCVMORE)
-        found.append(error_of(socket.recv))
-        socket.close()
-        return [*found, error_of(socket.send, b""), error_of(socket.get, zmq.RCVMORE)]
+def misuses(socket: Any) -> list[int]:
+    """Returns the errnos of calls that are not a REQ socket's turn, or that follow its close."""
+    expand = rules.ExpandRequest(environment_id="twofold/Game2048-v0", count=1)
+    expand.operation = rules.EXPAND_OPERATION_LEGAL
+    socket.set(zmq.RCVTIMEO, int(PATIENCE * 1000))
+    found = [error_of(socket.recv)]
+    socket.send(b"no request", zmq.DONTWAIT)
+    found.append(error_of(socket.send, b"another"))
+    assert len(socket.recv()) > 0
+    assert not socket.get(zmq.RCVMORE)
+    found.append(error_of(socket.recv))
+    socket.send(envelope.Request(expand=expand).SerializeToString(), zmq.DONTWAIT | zmq.SNDMORE)
+    socket.send(bytes(16), zmq.DONTWAIT)
+    assert len(socket.recv()) > 0
+    assert socket.get(zmq.RCVMORE)
+    found.append(error_of(socket.send, b"another"))
+    socket.close()
+    found += [error_of(socket.recv), error_of(socket.send, b""), error_of(socket.get, zmq.RCVMORE)]
+    return found
 
-    assert talk(deed) == [zmq.EFSM, zmq.EFSM, zmq.EFSM, zmq.ENOTSOCK, zmq.ENOTSOCK]
+
+def test_a_simulated_socket_is_as_strict_as_libzmqs(server: Server) -> None:
+    with zmq.Context() as context:
+        socket = context.socket(zmq.REQ)
+        socket.connect(server.ipc)
+        expected = misuses(socket)
+    assert expected == [zmq.EFSM] * 4 + [zmq.ENOTSOCK] * 3
+    assert talk(lambda process, socket: misuses(socket)) == expected
 
 
 def test_a_wait_ends_after_its_time() -> None:

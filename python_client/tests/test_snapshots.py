@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from loops import flat
 from reference import Game, Xoshiro128PlusPlus
-from servers import Server
 
 import twofold
 from twofold import errors
@@ -245,7 +244,7 @@ def test_other_rules_are_named_by_their_arguments_values() -> None:
         twofold.ConcentrationVectorEnv(1, illegal_action=action) for action in ("end_turn", "noop")
     )
     source.reset(seed=0)
-    with pytest.raises(errors.InvalidArgument, match="illegal_action end_turn; .* has noop"):
+    with pytest.raises(errors.InvalidArgument, match=r"illegal_action end_turn; .* has noop"):
         envs.restore(source.snapshot())
 
 
@@ -448,15 +447,11 @@ def test_concentration_also_has_snapshots_and_forks(make: Make, endpoint: str) -
 def values() -> tuple[float, dict[tuple[int, ...], float]]:
     """Returns the optimal expected score on 2 x 2, from the start and from each board."""
     solver = exact.Solver(2, 2)
-    value: dict[str, float] = {}
-    for board in reversed(solver.boards()):
-        options = [
-            score + sum(chance * value[spawned] for spawned, chance in solver.spawns(after))
-            for after, score, _ in solver.after[board]
-        ]
-        value[board] = max(options, default=0.0)
-    start = sum(weight * value[board] for board, weight in solver.starts().items())
-    boards = {tuple(0 if t == "." else ord(t) - 96 for t in board): v for board, v in value.items()}
+    start = solver.solve(best="score")["score"]
+    boards = {
+        tuple(map(exact.exponent, board)): of_board["score"]
+        for board, of_board in solver.values.items()
+    }
     return start, boards
 
 
@@ -497,51 +492,3 @@ def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
         assert mean - optimum > 4 * error
     else:
         assert mean - optimum < 2 * error
-
-
-# ---- a trajectory is a trajectory ----------------------------------------------------------------
-
-
-def signatures(
-    endpoint: str, num_envs: int, *, through_snapshot: bool
-) -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """Returns a hash of each lane's results over 60 steps (FNV-1a), (N,); lane i has seed i.
-
-    Args:
-        endpoint: The server's address.
-        num_envs: The number of boards N.
-        through_snapshot: Whether another environment continues from a snapshot in the middle.
-    """
-
-    def make() -> twofold.Game2048VectorEnv:
-        return twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, max_episode_steps=25)
-
-    envs = make()
-    envs.reset(seed=0)
-    lanes = np.arange(num_envs)
-    infos: Any
-    numbers = np.full(num_envs, 0xCBF29CE484222325, np.uint64)
-    for step in range(60):
-        if through_snapshot and step in (10, 25, 26):
-            blob = envs.snapshot()
-            envs.close()
-            envs = make()
-            envs.restore(blob)
-        observations, *rest, infos = envs.step((lanes * 7 + step * (lanes % 5) + step // 3) % 4)
-        told = [observations, *rest, *(infos[name] for name in sorted(infos))]
-        for array in told:
-            rows = np.ascontiguousarray(array).view(np.uint8).reshape(num_envs, -1)
-            for column in rows.T:
-                numbers = (numbers ^ column) * np.uint64(0x100000001B3)
-    envs.close()
-    return numbers
-
-
-def test_a_trajectory_is_the_same_everywhere() -> None:
-    expected = signatures("embedded", 4096, through_snapshot=False)
-    assert len(set(expected.tolist())) == 4096
-    for threads, engine in (("1", "reference"), ("2", "automatic")):
-        with Server("--threads", threads, "--engine", engine) as server:
-            for num_envs in (1, 63, 64, 65, 4096):
-                told = signatures(server.ipc, num_envs, through_snapshot=True)
-                assert (told == expected[:num_envs]).all(), f"{threads=} {engine=} {num_envs=}"

@@ -385,12 +385,17 @@ def test_a_killed_stop_keeps_its_files_and_a_stopped_start_keeps_all(
     keeping.terminate()
     (file,) = files(directory)
     content = file.read_bytes()
-    # This start is stopped before it serves, so nothing waits for its endpoints.
+    # The signal waits until this start catches it, which is before it restores any session.
     command = [str(find_program()), "serve", "--endpoint", f"ipc://{directory}/s"]
     command += ["--state-dir", str(directory)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.terminate()
-        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    process.terminate()
+    assert "the saved sessions stay" in process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 0
     assert [each.stat().st_size for each in files(directory)] == [len(content)]
     (file,) = files(directory)
     file.write_bytes(content[: len(content) // 2])
