@@ -77,6 +77,14 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     assert one.max_exponents[17] == observations.max()
 
 
+def test_an_id_with_a_module_plays_the_same_games() -> None:
+    plain, named = (
+        twofold.evaluate("random", env=f"{module}twofold/Game2048-v0", episodes=6)
+        for module in ("", "twofold:")
+    )
+    np.testing.assert_array_equal(named.scores, plain.scores)
+
+
 # ---- evaluations in parts ------------------------------------------------------------------------
 
 

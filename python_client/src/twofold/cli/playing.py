@@ -16,7 +16,7 @@ from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
 from twofold.envs import BY_ID, GAMES, RegisteredGame
 from twofold.errors import InvalidArgument, MissingDependency
-from twofold.games.spec import SHARED_ARGUMENTS, GameSpec
+from twofold.games.spec import SHARED_ARGUMENTS, GameSpec, without_module
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
@@ -87,10 +87,11 @@ def flags(game: type[GameSpec]) -> list[str]:
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs."""
     given: dict[str, Any] = {}
+    played = without_module(arguments.env)
     for env, game in BY_ID.items():
         for name in flags(game.spec):
             value = getattr(arguments, name, None)
-            if value is not None and arguments.env in BY_ID and arguments.env != env:
+            if value is not None and played in BY_ID and played != env:
                 flag = name.replace("_", "-")
                 raise InvalidArgument(
                     f"--{flag} is for {env} only; --env is {arguments.env}", field=name

@@ -21,6 +21,11 @@ Infos: TypeAlias = Mapping[str, Any]
 """The infos of one board, as JSON values."""
 
 
+def without_module(env_id: str) -> str:
+    """Returns an environment's id without the module that Gymnasium would import, "module:id"."""
+    return env_id.rpartition(":")[2]
+
+
 class GameArguments(TypedDict, total=False):
     """The arguments that all games have."""
 
