@@ -416,6 +416,22 @@ def test_tiles_in_cells_that_are_seldom_empty_fit_the_spawn_law() -> None:
     assert law.cells_p() > 1e-3
 
 
+def test_rounding_errors_of_many_spawns_add_no_degree_of_freedom() -> None:
+    law, rng = SpawnLawTest(RecordingRules()), np.random.default_rng(0)
+    surplus, covariance = np.zeros(16), np.zeros((16, 16))
+    for _ in range(5000):
+        empty = rng.random(16) < 0.3
+        cell = int(rng.integers(16))
+        empty[cell] = True
+        law.add((~empty).astype(int).tolist(), cell)
+        p = empty / empty.sum()
+        surplus += np.eye(16)[cell] - p
+        covariance += np.diag(p) - np.outer(p, p)
+    # The surpluses add up to 0, so the last cell follows from the others.
+    value = surplus[:-1] @ np.linalg.solve(covariance[:-1, :-1], surplus[:-1])
+    assert law.cells_p() == pytest.approx(chi_square_tail(float(value), 15), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("count", "trials", "p", "expected"),
     [
