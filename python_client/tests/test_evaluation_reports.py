@@ -127,6 +127,12 @@ def test_names_in_a_report_do_not_control_the_terminal() -> None:
     assert "against ?]0;other?, the same" in str(comparison)
 
 
+def test_equal_scores_have_no_correlation_even_if_their_mean_is_rounded() -> None:
+    scores = np.full(7, 0.1)
+    assert scores.mean() != 0.1
+    assert math.isnan(Comparison.of_scores("a", scores, "b", np.arange(7.0)).correlation)
+
+
 def test_rounding_errors_of_added_rewards_are_no_difference() -> None:
     comparison = Comparison.of_scores("a", np.full(6, 0.1 + 0.2), "b", np.full(6, 0.3))
     assert (comparison.wins, comparison.ties, comparison.difference) == (0, 6, 0)

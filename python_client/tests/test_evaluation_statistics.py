@@ -68,6 +68,12 @@ def test_a_score_that_is_not_finite_leaves_no_interval_and_can_be_saved(score: f
     assert np.isnan(again.scores[0])
 
 
+def test_an_interval_contains_numbers_of_numpy() -> None:
+    for number in (np.int64(5), np.float32(5), np.float64(5)):
+        assert number in statistics.Interval(1, 10)
+        assert number not in statistics.Interval(6, 10)
+
+
 def test_one_value_has_no_interval() -> None:
     result = twofold.evaluate(anything, env=Queue(1), episodes=1)
     assert np.isnan(result.summary["score"]["mean_interval"]).all()

@@ -389,7 +389,7 @@ class Comparison:
         difference[np.isclose(a, b, rtol=1e-12, atol=1e-12)] = 0
         wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
         ties = len(a) - wins - losses
-        is_varied = a.std() > 0 and b.std() > 0
+        is_varied = all(0 < np.ptp(scores) < math.inf for scores in (a, b))
         return Comparison(
             first=first,
             second=second,

@@ -27,7 +27,9 @@ class Interval(NamedTuple):
     high: float
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, (int, float)) and self.low <= value <= self.high
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            return False
+        return self.low <= float(value) <= self.high
 
 
 UNKNOWN = Interval(math.nan, math.nan)
