@@ -70,9 +70,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         obs: str = "array",
         **arguments: Unpack[VectorEnvArguments],
     ) -> None:
-        owner = type(self).__name__
-        settings = Settings.read(owner, game, {"obs": obs, **arguments})
-        self._session = settings.session(owner, num_envs)
+        settings = Settings.read(game.environment_id, game, {"obs": obs, **arguments})
+        self._session = settings.session(type(self).__name__, num_envs)
         self._begin(settings)
 
     @classmethod
