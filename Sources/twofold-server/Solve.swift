@@ -21,7 +21,10 @@ struct Solve: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Quantity to maximise: score, moves or goal.",
-            discussion: "The expected score or number of moves, or the probability of reaching --goal."
+            discussion: """
+                The expected score or number of moves, or the probability of reaching --goal. With goal, all printed \
+                figures describe games that end at the goal.
+                """
         ))
     var objective = OptimumProblem.Objective.score
 

@@ -7,7 +7,8 @@ import TwofoldService
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "twofold-server",
+        // The name by which the user has called it: `twofold serve` runs this program as "twofold".
+        commandName: CommandLine.arguments.first?.split(separator: "/").last.map(String.init),
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
         version: EnvironmentService.version,
         subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self, Version.self])

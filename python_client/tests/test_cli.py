@@ -31,7 +31,8 @@ def test_every_subcommand_of_the_table_has_a_help(
     assert exit_info.value.code == 0
     text = capfd.readouterr().out
     if name in OF_THE_SERVER:
-        assert f"twofold-server {name}" in text
+        assert f"USAGE: twofold {name} " in text
+        assert "twofold-server" not in text
     else:
         assert text.startswith(f"usage: twofold {name}")
         assert f"\n\nExample: twofold {name}" in text
@@ -293,10 +294,20 @@ def test_the_arguments_of_concentration_make_its_boards(
     assert (card["size"], card["symbols"], card["peeks"]) == ("2 x 4", 2, 0)
 
 
+def test_the_number_of_peeks_may_be_unlimited(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["evaluate", "perfect-memory", "--env", "twofold/Concentration-v0", "--size", "2"]
+    assert cli.main([*command, "--peeks", "unlimited", "--episodes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rule_card"]["peeks"] == "any number"
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*command, "--peeks", "many"])
+    assert "invalid peeks value: 'many'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("env", "flag"),
     [
         ("twofold/Game2048-v0", ["--peeks", "3"]),
+        ("twofold:twofold/Game2048-v0", ["--peeks", "3"]),
         ("twofold/Concentration-v0", ["--start-tiles", "3"]),
     ],
 )

@@ -123,6 +123,11 @@ def _peeks(name: str, value: object) -> int | str:
     return _arguments.integer(name, value, 0, 2**31 - 1)
 
 
+def peeks(text: str) -> int | str:
+    """Parses the value of --peeks; an error shows the name of this function."""
+    return text if text == _UNLIMITED else int(text)
+
+
 @dataclass(frozen=True)
 class Concentration(GameSpec):
     """Concentration with its arguments.
@@ -161,7 +166,11 @@ class Concentration(GameSpec):
         "peeks": Argument(
             None,
             _peeks,
-            {"type": int, "metavar": "N", "help": "peeks per episode (default: the preset's)"},
+            {
+                "type": peeks,
+                "metavar": "N",
+                "help": "peeks per episode, or unlimited (default: the preset's)",
+            },
         ),
         "matched_cards": Argument(
             None, lambda name, value: _arguments.choice(name, value, _MATCHED_CARDS)

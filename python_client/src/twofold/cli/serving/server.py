@@ -19,8 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> NoReturn:
     """Runs twofold-server. It replaces the console script's process and receives its signals."""
-    command = [str(find_program()), arguments.command, *arguments.arguments]
+    program = find_program()
+    # The first word is the name of the command in the program's help.
+    command = ["twofold", arguments.command, *arguments.arguments]
     sys.stdout.flush()
     if arguments.is_console_script and sys.platform != "win32":
-        os.execv(command[0], command)
-    sys.exit(subprocess.run(command, check=False).returncode)
+        os.execv(program, command)
+    sys.exit(subprocess.run(command, executable=program, check=False).returncode)
