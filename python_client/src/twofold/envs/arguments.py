@@ -44,7 +44,8 @@ class EnvArguments(ServiceArguments, total=False):
     render_mode: Literal["ansi", "rgb_array"] | None
     """None for no rendering, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
-    """The longer side of a board's picture in pixels, 32 ... 4096; 512 by default."""
+    """The longer side of a board's picture in pixels, 32 ... 4096; 512 by default. An odd number is
+    rounded down, because video codecs need even sides."""
 
 
 class VectorEnvArguments(EnvArguments, total=False):
