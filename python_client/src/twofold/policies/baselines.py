@@ -30,26 +30,9 @@ class RandomPolicy:
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
         """Returns actions (K,), one for each row of action_mask (K, number of actions)."""
-        if action_mask.shape[1] != 4:
-            chances = self._rng.random(action_mask.shape, np.float32)
-            # A legal action may get the number 0.
-            return np.asarray(np.where(action_mask, chances, -1).argmax(axis=1))
-        # The number of legal actions, 1 ... 4, divides 12, so 12 draws pick each equally often.
-        draws = self._rng.integers(0, 12, len(action_mask), np.uint8)
-        masks = action_mask @ np.array([1, 2, 4, 8], np.int8)
-        return np.asarray(_PICKS[masks, draws])
-
-
-def _picks() -> NDArray[Any]:
-    """Returns a table, uint8 (16, 12), of the action for each 4-bit mask and draw 0 ... 11."""
-    table = np.zeros((16, 12), np.uint8)
-    for mask in range(1, 16):
-        legal = [action for action in range(4) if mask >> action & 1]
-        table[mask] = [legal[draw * len(legal) // 12] for draw in range(12)]
-    return table
-
-
-_PICKS = _picks()
+        chances = self._rng.random(action_mask.shape, np.float32)
+        # A legal action may get the number 0.
+        return np.asarray(np.where(action_mask, chances, -1).argmax(axis=1))
 
 
 class FixedOrderPolicy:
