@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
+from loops import make
 from servers import Server
 
 import twofold
@@ -284,3 +285,14 @@ def test_the_endpoint_comes_from_the_environment_variable(
         envs = twofold.Game2048VectorEnv(1, endpoint=kind)
         assert isinstance(envs._session.link.carrier, EmbeddedCarrier) == (kind == "embedded")
         envs.close()
+
+
+@pytest.mark.parametrize("wrong", [-1, -250, 2**40])
+def test_a_given_board_with_a_number_out_of_range_is_refused(wrong: int) -> None:
+    envs = make("embedded")
+    boards = np.ones((16, 4, 4), np.int64)
+    boards[3, 1, 2] = wrong
+    with pytest.raises(errors.InvalidArgument) as caught:
+        envs.reset(seed=0, options={"boards": boards})
+    assert (caught.value.field, caught.value.lane) == ("boards", 3)
+    envs.close()

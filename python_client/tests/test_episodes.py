@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from servers import Server
 
 import twofold
 from twofold import errors
+from twofold.envs import episodes
 
 REWARD = {
     "Game2048": {
@@ -375,7 +377,9 @@ def test_resumed_boards_continue_and_the_last_results_count_once(server: Server)
     assert again.statistics()["episodes"] == 16
     assert before + ends(again, 13, start=7) == expected
     count = again.statistics()["episodes"]
-    assert again.last_results is not None
+    results = again.last_results
+    assert results is not None
+    assert results[4]["episode"]["r"].tolist() == episode["r"].tolist()
     assert again.statistics()["episodes"] == count == len(expected)
     again.close()
     twin.close()
@@ -471,16 +475,15 @@ def test_before_the_first_end_all_means_are_nan(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_episodes_of_boards_that_are_restored_after_a_step_do_not_count(mode: str) -> None:
+def test_ends_of_boards_that_do_not_count_are_not_reported(mode: str) -> None:
     envs = reporting("embedded", autoreset_mode=mode, max_episode_steps=4)
     envs.reset(seed=7)
+    for step in range(3):
+        envs.step(actions(step))
     idle = np.arange(5, 16)
     assert envs._episodes is not None
     envs._episodes.counted = ~np.isin(np.arange(16), idle)
-    for step in range(4):
-        blob = envs.snapshot(idle)
-        infos = envs.step(actions(step))[4]
-        envs.restore(blob, idle)
+    infos = envs.step(actions(3))[4]
     assert np.flatnonzero(infos["_episode"]).tolist() == [0, 1, 2, 3, 4]
     assert envs.statistics()["episodes"] == 5
     envs.close()
@@ -549,4 +552,34 @@ def test_the_memory_of_the_statistics_does_not_grow(boards: int, steps: int) -> 
         most = max(most, sum(one["score"].size for one in envs._episodes._window.rest))
     assert most in (2 * 64, 3000)
     assert envs.statistics()["episodes"] == steps * boards
+    envs.close()
+
+
+def test_boards_whose_episode_goes_on_have_zeros_for_it() -> None:
+    envs = reporting("embedded", max_episode_steps=4)
+    envs.reset(seed=7)
+    envs.step(actions(0))
+    envs.reset(options={"reset_mask": np.arange(16) < 5})
+    for step in range(1, 4):
+        infos = envs.step(actions(step))[4]
+    assert np.flatnonzero(infos["_episode"]).tolist() == list(range(5, 16))
+    assert infos["episode"]["l"].tolist() == [0] * 5 + [4] * 11
+    assert not infos["episode"]["r"][:5].any()
+    assert not infos["episode"]["t"][:5].any()
+    envs.close()
+
+
+def test_the_speed_counts_the_steps_of_all_boards_since_the_last_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(episodes, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    envs = reporting("embedded")
+    envs.reset(seed=7)
+    for steps, seconds in ((6, 2.0), (3, 0.5)):
+        for step in range(steps):
+            envs.step(actions(step))
+        now[0] += seconds
+        speed = envs.statistics(reset=True)["steps_per_second"]
+        assert speed == pytest.approx(steps * 16 / seconds)
     envs.close()

@@ -16,6 +16,7 @@ import twofold
 from twofold import errors
 from twofold.evaluation import report as reports
 from twofold.evaluation.results import Comparison
+from twofold.evaluation.statistics import wilson
 
 CONCENTRATION = "twofold/Concentration-v0"
 
@@ -372,3 +373,42 @@ def test_different_seeds_or_rules_are_not_compared() -> None:
     b.card["size"] = "3 x 3"
     with pytest.raises(errors.InvalidArgument, match="differ in size"):
         a.compare(b)
+
+
+def test_the_summary_has_the_spread_of_the_scores() -> None:
+    score = by_hand().summary["score"]
+    spread = math.sqrt(sum((x - 6175) ** 2 for x in (700, 1000, 3000, 20000)) / 3)
+    assert score["standard_deviation"] == pytest.approx(spread)
+    assert score["standard_error"] == pytest.approx(spread / 2)
+    assert (score["min"], score["max"]) == (700, 20000)
+    assert score["quantiles"] == pytest.approx(
+        {"0.05": 745, "0.25": 925, "0.75": 7250, "0.95": 17450}
+    )
+
+
+def test_a_comparison_counts_each_pair_once() -> None:
+    scores = np.array([700, 1000, 3000, 20000])
+    comparison = by_hand("a", scores).compare(by_hand("b", (700, 999, 3001, 19999)))
+    assert (comparison.wins, comparison.ties) == (2, 1)
+    assert comparison.win_interval == wilson(2, 3)
+    crossed = by_hand("a", scores).compare(by_hand("b", scores[::-1])).correlation
+    assert crossed == pytest.approx(np.corrcoef(scores, scores[::-1])[0, 1])
+
+
+def test_the_worse_of_two_policies_is_significant_too() -> None:
+    seeds = np.arange(20, dtype=np.uint64)
+    a = dataclasses.replace(by_hand("a"), seeds=seeds, scores=np.arange(20))
+    b = dataclasses.replace(by_hand("b"), seeds=seeds, scores=np.arange(20) + 5 + np.arange(20) % 3)
+    assert a.compare(b).is_significant
+    assert b.compare(a).is_significant
+
+
+def test_large_scores_that_differ_by_little_are_no_tie() -> None:
+    comparison = by_hand("a", (300_001,) * 4).compare(by_hand("b", (300_000,) * 4))
+    assert (comparison.wins, comparison.ties, comparison.difference) == (4, 0, 1)
+
+
+@pytest.mark.parametrize(("highest", "first"), [(8, 256), (7, 16), (5, 4), (11, 256)])
+def test_lower_tiles_are_reported_only_if_no_game_reaches_256(highest: int, first: int) -> None:
+    result = dataclasses.replace(by_hand(), max_exponents=np.full(4, highest, np.uint8))
+    assert next(iter(result.summary["reached"])) == first

@@ -26,6 +26,7 @@ import twofold
 from twofold.client.lookup import find_program
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation import Evaluation
+from twofold.evaluation.regret import Regret
 from twofold.judging import Failure
 from twofold.policies.choosers import PlayerChooser
 
@@ -592,3 +593,22 @@ def test_regret_needs_a_board_with_an_optimum(tables: Path) -> None:
         twofold.evaluate(lambda o, m: m.argmax(axis=1), env=envs, episodes=2, regret=True)
     assert refused.value.field == "regret"
     envs.close()
+
+
+def test_regrets_of_parts_are_joined() -> None:
+    rng = np.random.default_rng(0)
+    games, unplayed = rng.random((2, 5))
+    sums, cells = rng.random((2, 2048, 2)), rng.random((2, 10, 2))
+    parts = [
+        Regret("score", games[each], unplayed[each], sums[part], cells[part])
+        for part, each in enumerate((slice(0, 2), slice(2, 5)))
+    ]
+    joined = Regret.join(parts)
+    assert joined.objective == "score"
+    np.testing.assert_array_equal(joined.games, games)
+    np.testing.assert_array_equal(joined.unplayed, unplayed)
+    np.testing.assert_array_equal(joined.by_tile_sum, sums[0] + sums[1])
+    np.testing.assert_array_equal(joined.by_empty_cells, cells[0] + cells[1])
+    assert joined.summary(np.array([3, 1, 2, 4, 5]), None)["per_move"]["mean"] == pytest.approx(
+        (games.sum() - unplayed.sum()) / 15
+    )

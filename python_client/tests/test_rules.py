@@ -25,6 +25,7 @@ settings.register_profile("fixed", derandomize=True, deadline=None, max_examples
 settings.load_profile("fixed")
 
 SIDES = st.integers(2, 8)
+PAIR = np.array([[[1, 2], [0, 3]], [[0, 0], [1, 1]]])
 
 
 @st.composite
@@ -536,3 +537,49 @@ def test_answers_in_parts_are_joined() -> None:
     for row in (0, 1, 4999, 5000, 5001, 6999):
         assert explained[row] == rules.explain(boards[row], actions[row], next_boards[row])
     assert all(bool(steps) == legal for steps, legal in zip(explained, moved.legal, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda wrong: rules.afterstates(PAIR + wrong), "boards"),
+        (lambda wrong: rules.canonical(PAIR + wrong), "boards"),
+        (lambda wrong: rules.move(PAIR, wrong[:, 0, 0]), "actions"),
+    ],
+)
+def test_a_negative_number_is_refused_even_if_its_last_byte_is_in_range(
+    call: Any, field: str
+) -> None:
+    wrong = np.zeros((2, 2, 2), np.int64)
+    wrong[1, 0, 0] = -254
+    with pytest.raises(errors.InvalidArgument) as caught:
+        call(wrong)
+    assert (caught.value.field, caught.value.lane) == (field, 1)
+
+
+@pytest.mark.parametrize("seeds", [[1, None], np.array([1, -1])], ids=str)
+def test_a_missing_or_negative_seed_is_refused(seeds: Any) -> None:
+    with pytest.raises(errors.InvalidArgument) as caught:
+        rules.spawn(PAIR, seeds)
+    assert (caught.value.field, caught.value.lane) == ("seeds", 1)
+
+
+def test_nested_seeds_belong_to_the_boards_at_their_places() -> None:
+    boards = np.stack([PAIR, PAIR, PAIR])
+    seeds = [[1, 2**63], [3, 4], [2**64 - 1, 6]]
+    nested, array = rules.spawn(boards, seeds), rules.spawn(boards, np.array(seeds, np.uint64))
+    np.testing.assert_array_equal(nested.boards, array.boards)
+    np.testing.assert_array_equal(nested.outcomes, array.outcomes)
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.7, 2**-34])
+def test_the_chance_of_a_4_is_rounded_as_in_the_engine(probability: float) -> None:
+    chances = rules.chance([[1, 2], [0, 3]], four_probability=probability)
+    four = round(probability * 2**32) / 2**32
+    assert chances.tolist() == [0, 0, 1 - four, 0, 0, 0, four, 0]
+
+
+def test_the_first_taken_cell_is_named() -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"outcomes\[1\] is 2, whose cell") as caught:
+        rules.place(PAIR, [2, 2])
+    assert caught.value.lane == 1

@@ -11,10 +11,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from loops import flat
-from reference import Game, Xoshiro128PlusPlus
+from reference import Game, Xoshiro128PlusPlus, splitmix64
 
 import twofold
 from twofold import errors
+from twofold.envs.seeding import fork_seeds
 
 Make = Callable[..., twofold.Game2048VectorEnv]
 
@@ -492,3 +493,16 @@ def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
         assert mean - optimum > 4 * error
     else:
         assert mean - optimum < 2 * error
+
+
+def test_a_forks_seed_mixes_the_callers_seed_with_the_parents_generator() -> None:
+    def mix(word: int) -> int:
+        return next(splitmix64((word - 0x9E3779B97F4A7C15) % 2**64))
+
+    rng = np.random.default_rng(0)
+    seeds, states = (rng.integers(0, 2**64, shape, np.uint64) for shape in (5, (5, 2)))
+    expected = [
+        mix(mix(mix(0x54574F464F4C4446 ^ seed) ^ first) ^ second)
+        for seed, (first, second) in zip(seeds.tolist(), states.tolist(), strict=True)
+    ]
+    assert fork_seeds(seeds, states).tolist() == expected

@@ -203,6 +203,7 @@ def test_a_model_of_dicts_also_gets_the_mask() -> None:
         (space_of((16,), 17), r"values from 0 to 17"),
         (space_of((18, 4, 4), 2), r"from 0 to 2; Twofold's have values from 0 to 1\."),
         (gym.spaces.Box(-np.inf, np.inf, (18, 4, 4), np.float32), r"from -inf to inf"),
+        (gym.spaces.Box(-1, 1, (18, 4, 4), np.float32), r"from -1 to 1"),
         (gym.spaces.MultiDiscrete([18] * 16), "MultiDiscrete"),
     ],
     ids=str,
@@ -290,3 +291,53 @@ def test_a_pickled_model_plays_the_same_games(name: str, pickler: Any, tmp_path:
     assert len(np.unique(rollout.actions)) > 1
     envs.close()
     twin.close()
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "MaskablePPO", "QRDQN", "TRPO"])
+def test_a_model_plays_what_it_predicts(name: str) -> None:
+    package = pytest.importorskip(
+        "sb3_contrib" if name in ("MaskablePPO", "QRDQN", "TRPO") else "stable_baselines3",
+        reason="`make trainers` has it",
+    )
+    env = gym.make("twofold/Game2048-v0", endpoint="embedded")
+    model = getattr(package, name)("MlpPolicy", env, device="cpu", seed=0)
+    env.close()
+    boards = np.random.default_rng(0).integers(0, 12, (100, 4, 4), dtype=np.uint8)
+    expected, _ = model.predict(boards, deterministic=True)
+    assert len(np.unique(expected)) > 1
+    played = sb3.SB3Policy(model, name)(boards, np.ones((100, 4), np.int8))
+    np.testing.assert_array_equal(played, expected)
+
+
+def test_observations_are_normalised_as_in_training(tmp_path: Path) -> None:
+    package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    from twofold.integrations.sb3 import make_sb3_vec
+
+    envs = VecNormalize(make_sb3_vec("twofold/Game2048-v0", 8, endpoint="embedded"))
+    model = package.PPO("MlpPolicy", envs, n_steps=16, device="cpu", seed=0)
+    model.learn(128)
+    envs.close()
+    model.save(tmp_path / "model.zip")
+    envs.save(tmp_path / "norm.pkl")
+    boards = np.random.default_rng(0).integers(0, 12, (100, 4, 4), dtype=np.uint8)
+    mask = np.ones((100, 4), np.int8)
+    load = sb3.SB3Policy.load
+    played = load(tmp_path / "model.zip", trust_pickle=True, vec_normalize=tmp_path / "norm.pkl")(
+        boards, mask
+    )
+    planes = sb3.fit_observations(boards, mask, model.observation_space)
+    expected, _ = model.predict(envs.normalize_obs(planes), deterministic=True)
+    np.testing.assert_array_equal(played, expected)
+    assert (played != load(tmp_path / "model.zip", trust_pickle=True)(boards, mask)).any()
+
+
+def test_a_models_file_may_be_named_without_its_suffix(tmp_path: Path) -> None:
+    package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
+    env = gym.make("twofold/Game2048-v0", endpoint="embedded")
+    package.A2C("MlpPolicy", env, device="cpu").save(tmp_path / "model")
+    env.close()
+    assert sb3.SB3Policy.load(tmp_path / "model", trust_pickle=True).__name__ == "A2C"
+    with pytest.raises(errors.NotFound, match=r"there is no file '.*other\.zip'"):
+        sb3.SB3Policy.load(tmp_path / "other", trust_pickle=True)
