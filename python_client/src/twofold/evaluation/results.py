@@ -187,10 +187,9 @@ class Evaluation:
                 "the two evaluations have different seeds; play both with the same episodes and "
                 "first_seed or secret"
             )
-        # The rule matters only to a player: a function's illegal action raises instead.
-        has_player = self.failures is not None or other.failures is not None
         for key in ("environment", *RULES):
-            if key == "illegal action" and has_player:
+            # A function's illegal action raises, and a player's ends its game.
+            if key == "illegal action":
                 continue
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
