@@ -41,8 +41,8 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "carriers.svg": carriers.draw,
     "evaluation.png": evaluation_report.draw,
     "replay.png": replay_page.draw,
-    "game2048.gif": boards.draw_game2048,
-    "concentration.gif": boards.draw_concentration,
+    "game2048.webp": boards.draw_game2048,
+    "concentration.webp": boards.draw_concentration,
     "wall.webp": wall.draw,
 }
 """The pictures, and the function that writes each."""

@@ -14,7 +14,7 @@ from PIL import Image, ImageColor
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
-ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.webp"]
+ANIMATIONS = ["concentration.webp", "game2048.webp", "wall.webp"]
 CHARTS = [
     "benchmark.png",
     "memory.png",
@@ -86,14 +86,12 @@ def test_the_text_of_charts_and_of_the_diagram_is_large_enough_where_it_is_shown
     assert min(map(int, re.findall(r"(\d+)px", diagram))) >= SMALLEST_TEXT
 
 
-@pytest.mark.parametrize("suffix", ["gif", "webp"])
-def test_the_frames_of_an_animation_are_the_pictures(tmp_path: Path, suffix: str) -> None:
+def test_the_frames_of_an_animation_are_the_pictures(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    colours = rng.integers(0, 256, (255, 3), np.uint8)
-    frames = [colours[rng.integers(0, 255, (20, 30))] for _ in range(3)]
+    frames = [rng.integers(0, 256, (20, 30, 3), np.uint8) for _ in range(3)]
     frames[1][:10] = frames[0][:10]
     frames[2][5:] = frames[1][5:]
-    path = tmp_path / f"animation.{suffix}"
+    path = tmp_path / "animation.webp"
     animation.save(path, frames, 80)
     with Image.open(path) as picture:
         for number, frame in enumerate(frames):
