@@ -10,22 +10,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import statistics
 import struct
-import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 import figures
 import tables
 import zmq
-from typing_extensions import Self
+from servers import Server
 
-from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 ENVIRONMENT = "twofold/Game2048-v0"
@@ -86,63 +86,34 @@ class Sessions:
         self._context.destroy(linger=0)
 
 
-class Server:
-    """A server with a state directory."""
-
-    def __init__(self, directory: Path, *arguments: str) -> None:
-        self.endpoint = f"ipc://{directory}/s"
-        self._command = [str(find_program()), "serve", "--endpoint", self.endpoint]
-        self._command += ["--state-dir", str(directory / "state"), "--max-sessions", "1000000"]
-        self._command += ["--log-level", "error", *arguments]
-        self.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def start(self) -> float:
-        """Starts the server, and returns the seconds until it accepts requests."""
-        begin = time.perf_counter()
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
-        assert self.process.stdout is not None
-        self.process.stdout.readline()
-        return time.perf_counter() - begin
-
-    def stop(self) -> float:
-        """Stops the server, and returns the seconds until it exits."""
-        begin = time.perf_counter()
-        self.process.terminate()
-        assert self.process.wait(TIMEOUT_MS) == 0
-        return time.perf_counter() - begin
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Pauses the server's process for the duration of the context."""
-        self.process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.process.send_signal(signal.SIGCONT)
-
-
 @contextlib.contextmanager
-def _directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="twofold-", dir="/tmp") as name:
-        yield Path(name)
+def running(*arguments: str) -> Iterator[Server]:
+    """Runs a server with a state directory."""
+    options = ("--max-sessions", "1000000", "--log-level", "error", *arguments)
+    with (
+        tempfile.TemporaryDirectory(prefix="twofold-", dir="/tmp") as directory,
+        Server("--state-dir", directory, *options, log=sys.stderr.fileno()) as server,
+    ):
+        yield server
+
+
+def seconds(call: Callable[[], None]) -> float:
+    """Returns the duration of a call, in seconds."""
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
 
 
 def restarts(count: int, boards: int, rounds: int) -> list[figures.Row]:
     """Measures how long stops and starts take, without sessions and with `count` sessions."""
     stops, starts, lost = [], [], 0
-    with _directory() as directory, Server(directory) as server:
-        empty = {"sessions": 0, "stop": [server.stop()], "start": [server.start()]}
-        sessions = Sessions(server.endpoint, count, boards)
+    with running() as server:
+        stop, start = seconds(server.terminate), seconds(server.start_again)
+        empty = {"sessions": 0, "stop": [stop], "start": [start]}
+        sessions = Sessions(server.ipc, count, boards)
         for _ in range(rounds):
-            stops.append(server.stop())
-            starts.append(server.start())
+            stops.append(seconds(server.terminate))
+            starts.append(seconds(server.start_again))
             lost += sessions.ask(step={})
         sessions.close()
     times = {
@@ -154,13 +125,13 @@ def restarts(count: int, boards: int, rounds: int) -> list[figures.Row]:
 
 def pauses(count: int, boards: int, timeout: int) -> list[figures.Row]:
     """Counts the sessions lost while their requests wait for a restarting or paused server."""
-    with _directory() as directory, Server(directory, "--idle-timeout", str(timeout)) as server:
-        sessions = Sessions(server.endpoint, count, boards)
-        server.stop()
+    with running("--idle-timeout", str(timeout)) as server:
+        sessions = Sessions(server.ipc, count, boards)
+        server.terminate()
         sessions.send(step={})
-        server.start()
+        server.start_again()
         restarted = sessions.receive()
-        with server.paused():
+        with server.stopped():
             sessions.send(step={})
             time.sleep(2 * timeout)
         paused = sessions.receive()
