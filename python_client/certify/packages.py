@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 from checks import Check, alike, count, mean, movable, share
+from foreseer import drawn, seeded
 from numpy.typing import NDArray
 
 import twofold
@@ -213,7 +214,11 @@ def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
 
 @functools.cache
 def _seed_table() -> NDArray[np.uint64]:
-    w0, w1 = _first_words(np.arange(_SEEDS, dtype=np.uint64))
+    words = []
+    for seed in range(_SEEDS):
+        first, state = drawn(seeded(seed))
+        words.append((first, drawn(state)[0]))
+    w0, w1 = np.array(words, np.uint64).T
     table = np.zeros((17, 16, 2), np.uint64)
     for room in range(1, 17):
         place = w0 * np.uint64(room) >> np.uint64(32)
@@ -223,24 +228,3 @@ def _seed_table() -> NDArray[np.uint64]:
             raise AssertionError(f"no seed found for some tile in {room} empty cells")
         table[room, :room] = seeds_found.reshape(room, 2)
     return table
-
-
-def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Returns the first two 32-bit outputs of each seed's generator, as uint64."""
-    outputs = []
-    for step in (1, 2):
-        z = seeds + np.uint64(step * 0x9E3779B97F4A7C15 % 2**64)
-        z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-        outputs.append(z ^ z >> np.uint64(31))
-    low = np.uint64(2**32 - 1)
-    s0, s1 = outputs[0] & low, outputs[0] >> np.uint64(32)
-    s3 = outputs[1] >> np.uint64(32)
-    first = _rotated(s0 + s3 & low, 7) + s0 & low
-    s0, s3 = s0 ^ s1 ^ s3, _rotated(s1 ^ s3, 11)  # the second word does not depend on s1 and s2
-    return first, _rotated(s0 + s3 & low, 7) + s0 & low
-
-
-def _rotated(word: Array, by: int) -> Array:
-    rotated: Array = (word << np.uint64(by) | word >> np.uint64(32 - by)) & np.uint64(2**32 - 1)
-    return rotated
