@@ -26,7 +26,10 @@ make_venv = \
 # The code to format and lint. Generated code opts out by a comment.
 SWIFT_CODE := Package.swift Sources Tests
 
-.PHONY: help demo test test-long test-swift test-python fuzz sanitize check format server bench certify proto clean
+.PHONY: help demo test test-long test-swift test-python fuzz sanitize check format server bench certify proto clean \
+    simulate defects posix-test swift-tests test-browser trainers training openenv-test score-per-second regret \
+    published hooks times bench-jax pictures pages wheel wheel-arm64 wheel-test swift-6.2 arm64-test \
+    container-test docs docs-serve
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,11 +63,9 @@ FUZZ_BUILD := .build/fuzz
 SEED ?= 1
 STEPS ?= 1000
 
-.PHONY: simulate
 simulate: server $(VENV)/installed ## Run clients and servers in a simulated world: SEED=1 STEPS=1000, SIMULATE_ARGS='--minutes 10'.
 	$(VENV)/bin/python python_client/simulation/simulate.py --seed $(SEED) --steps $(STEPS) $(SIMULATE_ARGS)
 
-.PHONY: defects
 defects: server $(VENV)/installed ## Plant defects, one after another, and check that the simulation finds each (half an hour).
 	$(VENV)/bin/python python_client/simulation/plant.py $(DEFECTS_ARGS)
 
@@ -98,14 +99,12 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 POSIX_BUILD := .build/posix
 
 # Skips the test that sees memory returned to the system, for which POSIX has no function.
-.PHONY: posix-test
 posix-test: .build/system-packages ## Build with POSIX's functions alone, and run the Swift tests (a quarter of an hour).
 	TWOFOLD_POSIX=1 swift build -c release --build-tests --scratch-path $(POSIX_BUILD)
 	$(POSIX_BUILD)/release/twofoldPackageTests.xctest --testing-library swift-testing \
 	    --skip "closed sessions leak no memory" $(SWIFT_TEST_ARGS)
 
 # Builds the server first, because two builds at once would wait for each other.
-.PHONY: swift-tests
 swift-tests: server ## Build everything, including the Swift tests.
 	swift build -c release --build-tests
 
@@ -119,27 +118,23 @@ test-python: export OPENBLAS_NUM_THREADS := 1
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
 	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist worksteal -m "not long"
 
-.PHONY: test-browser
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
-	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
+	cd python_client && $(PYTEST) tests/test_replay_page.py
 
 TRAINERS ?= sb3 torchrl tianshou rllib jax exports trl mcp
 
-.PHONY: trainers training
 trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with training libraries, JAX, Minari and Hugging Face; installs them (1 GB each).
 	for library in $(TRAINERS); do \
 	    (cd python_client && ../.build/trainers/$$library/bin/python -m pytest tests/trainers/test_$$library*.py); \
 	done
 
-.PHONY: openenv-test
 openenv-test: ## Run the tests of the games for OpenEnv's clients; installs OpenEnv.
 	$(MAKE) trainers TRAINERS=openenv
 
 training: server $(patsubst %,.build/trainers/%/installed,$(filter-out jax exports trl mcp,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 
-.PHONY: score-per-second regret published
 score-per-second: server $(VENV)/installed .build/trainers/sb3/installed ## Train each learner for an hour on two cores and print its scores after 1, 10 and 60 minutes.
 	$(VENV)/bin/python python_client/benchmarks/training/score_per_second.py $(SCORE_ARGS)
 
@@ -161,7 +156,6 @@ check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	cd python_client && ../$(VENV)/bin/ruff check . && ../$(VENV)/bin/ruff format --check .
 	cd python_client && ../$(VENV)/bin/mypy
 
-.PHONY: hooks
 hooks: $(VENV)/installed ## Make git run the linters before each commit.
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pre-commit >=4'
 	$(VENV)/bin/pre-commit install
@@ -173,7 +167,6 @@ format: $(VENV)/installed ## Format the code.
 server: .build/system-packages ## Build the server and the library in release mode.
 	swift build -c release
 
-.PHONY: times
 times: ## Print where the time of `make test` goes, in a fresh clone (a quarter of an hour).
 	$(PYTHON) python_client/benchmarks/suites.py $(TIMES_ARGS)
 
@@ -181,24 +174,20 @@ bench: server $(VENV)/installed ## Compare the server with its peers and the tra
 	$(SERVER) bench
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
-.PHONY: bench-jax
 bench-jax: server $(VENV)/installed ## Compare twofold.jax with pgx and Jumanji inside lax.scan (five minutes).
 	$(VENV)/bin/python python_client/benchmarks/scans.py $(BENCH_ARGS)
 
 certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
-.PHONY: pictures
 pictures: server $(VENV)/installed ## Make docs/pictures (two minutes) with Chromium.
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --editable 'python_client[pictures]'
 	$(VENV)/bin/python python_client/pictures/make.py $(PICTURES_ARGS)
 
-.PHONY: pages
 pages: server $(VENV)/installed ## Write the generated parts of the documents: command line, exceptions, API.
 	$(VENV)/bin/python python_client/pages/generate.py
 
-.PHONY: wheel wheel-arm64 wheel-test
 wheel: .build/system-packages ## Build the wheels and the sdist into python_client/dist.
 	$(PYTHON) python_client/packaging/build.py
 
@@ -209,24 +198,20 @@ wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_wheel.py
 
-.PHONY: swift-6.2
 swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian system (as root, half an hour).
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_swift.py
 
 # --short leaves out the wheel and the tests, --keep skips what passed at an earlier commit, and --publish writes the
 # results into docs/figures.
-.PHONY: arm64-test
 arm64-test: server $(VENV)/installed ## Build for arm64 and test in emulated Debian systems (as root, over an hour): ARM64_ARGS=--short.
 	$(VENV)/bin/python python_client/packaging/try_arm64.py $(ARM64_ARGS)
 
-.PHONY: container-test
 container-test: ## Build the images with Docker in a separate Debian system, and run them (as root).
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_container.py
 
 # NO_MKDOCS_2_WARNING silences mkdocs-material's notice about its successor.
-.PHONY: docs docs-serve
 docs: $(VENV)/installed ## Build the documentation site into .build/site.
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
