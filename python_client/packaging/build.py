@@ -278,7 +278,8 @@ def run(
 
 def output(*command: str | Path) -> str:
     """Runs a command and returns its output."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
 
 
 def start(main: Callable[[], None]) -> None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from build import output, run, start
 
 PAGE = Path("docs/operations/container.md")
 NETWORK = Path("/run/outside")
@@ -229,24 +230,10 @@ def inspect(container: str) -> Any:
     return json.loads(output("docker", "inspect", container))[0]
 
 
-def run(*command: str | Path) -> None:
-    """Runs a command and shows its output."""
-    subprocess.run(command, check=True)
-
-
 def succeeds(*command: str | Path) -> bool:
     """Returns True if a command exits with 0. Discards its output."""
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def output(*command: str | Path) -> str:
-    """Runs a command and returns its output."""
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return done.stdout.strip()
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)
