@@ -20,7 +20,6 @@ from twofold import errors
 _MAX_BOARDS = 3
 # The timeouts of calls in seconds. Many calls give up and are repeated.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
-_MAX_BLOBS = 4
 # The number of requests in a fork and in a network's upload.
 _FORK_REQUESTS = 4
 _NETWORK_REQUESTS = 3
@@ -261,7 +260,7 @@ class Life(Caller):
         if self.simulation.log is not None:
             self.process.say(f"{boards.number} {operation.name} {hash_of(found)}")
         if operation.name == "snapshot":
-            boards.blobs = [*boards.blobs[1 - _MAX_BLOBS :], found]
+            boards.blobs.append(found)
 
     def execute(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """Executes an operation. Returns (results,), or None if the results were discarded."""

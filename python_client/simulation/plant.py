@@ -68,7 +68,7 @@ def build() -> str | None:
     return f"{done.stdout[-4000:]}{done.stderr[-2000:]}" if done.returncode != 0 else None
 
 
-def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
+def search(arguments: list[str]) -> tuple[str, float]:
     """Runs simulate.py with these arguments. Returns its output, and its duration in seconds."""
     words = [sys.executable, str(COPY / "python_client/simulation/simulate.py"), *arguments]
     environment = os.environ | {
@@ -173,7 +173,7 @@ def main() -> int:
             else:
                 known = None if options.search else recorded().get(defect.name)
                 arguments = one_run(known) if known else new_runs(defect, options.seconds)
-                output, seconds = search(defect, arguments)
+                output, seconds = search(arguments)
                 if options.record and known is None:
                     record(defect, output)
             rows.append(row(defect, output, seconds))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +57,6 @@ class Race:
         self.holders = set(range(holders))
         # The newest epoch that a holder knows.
         self._epoch = 1
-        self._numbers = itertools.count(1)
 
     def begin(self, boards: Boards) -> None:
         """Starts over with a new session, whose only request so far is the create request."""
@@ -70,10 +68,6 @@ class Race:
         attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
         self.attempts.append(attempt)
         return attempt
-
-    def next_number(self) -> int:
-        """Returns the next number for a new session."""
-        return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
         """Records that a holder has received the reply to a request. Checks the reply."""
@@ -212,7 +206,8 @@ class RacingLife(Life):
             self.mark("no room")
             self.process.idle(1.0)
             return
-        self._of = Boards(self._race.next_number(), make, arguments, recovers=False)
+        self.player._made += 1
+        self._of = Boards(self.player._made, make, arguments, recovers=False)
         self._of.token = self._envs.token
         self._has_resumed = False
         self._race.begin(self._of)
@@ -297,7 +292,7 @@ class RacingLife(Life):
                 with self._perhaps_copies(boards):
                     race.answered(attempt, results)
                 if operation.name == "snapshot":
-                    boards.blobs = [*boards.blobs[-3:], results]
+                    boards.blobs.append(results)
         return True
 
     def _lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:

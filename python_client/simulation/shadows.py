@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +111,7 @@ class Boards:
         requests: The number of the session's requests when the last call returned.
         pending: The last operation, until its results arrive; then None.
         last: The name and digest of the previous operation; None if unknown.
-        blobs: Snapshots of the session.
+        blobs: The session's last snapshots.
         resumes: The number of attempts to resume the session.
         is_lost: Whether the session has ended.
     """
@@ -130,7 +131,7 @@ class Boards:
         self.requests = 0
         self.pending: Operation | None = None
         self.last: tuple[str, Any] | None = None
-        self.blobs: list[bytes] = []
+        self.blobs: deque[bytes] = deque(maxlen=4)
         self.resumes = 0
         self.is_lost = False
 

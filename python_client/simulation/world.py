@@ -39,11 +39,6 @@ class Faults:
     disabled: frozenset[int] = frozenset()
     suppressed: frozenset[int] = frozenset()
 
-    @classmethod
-    def without(cls, *kinds: str) -> Faults:
-        """Returns an instance that leaves out these kinds of faults."""
-        return cls(frozenset(map(KINDS.index, kinds)))
-
     @property
     def mask(self) -> int:
         """The disabled kinds of faults as a bit mask."""
