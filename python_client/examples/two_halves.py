@@ -26,12 +26,12 @@ Actions = NDArray[np.intp]
 class Policy:
     """A policy that sums a score per tile, cell and action, and chooses the best legal action.
 
-    Args:
+    Attributes:
         work: The number of times it repeats its work, to emulate a slower policy.
     """
 
-    def __init__(self, work: int = 1) -> None:
-        self.work = work
+    def __init__(self) -> None:
+        self.work = 1
         self._scores = np.random.default_rng(0).normal(size=(16, 32, 4)).astype(np.float32)
 
     def __call__(self, observations: NDArray[np.uint8], infos: dict[str, Any]) -> Actions:
@@ -98,25 +98,25 @@ def in_halves(
     return seconds
 
 
-def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | None) -> Gain:
+def measure(endpoint: str, num_envs: int, rounds: int, steps: int) -> Gain:
     """Measures lock-step and two halves in each round, and returns the medians over the rounds.
+
+    The policy works as long as a step takes.
 
     Args:
         endpoint: The server's address.
         num_envs: The number of boards N, which is even.
         rounds: The number of rounds.
         steps: The number of steps in each round.
-        work: The number of times the policy repeats its work; None makes it as slow as a step.
     """
     whole = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint)
     halves: list[twofold.TwofoldVectorEnv] = [
         twofold.Game2048VectorEnv(num_envs // 2, endpoint=endpoint) for _ in range(2)
     ]
-    policy = Policy(work or 1)
+    policy = Policy()
     in_lock_step(whole, policy, steps)
-    if work is None:
-        thinking, stepping = in_lock_step(whole, policy, steps)
-        policy.work = max(1, round(stepping / thinking))
+    thinking, stepping = in_lock_step(whole, policy, steps)
+    policy.work = max(1, round(stepping / thinking))
     turns = [
         (*in_lock_step(whole, policy, steps), in_halves(halves, policy, steps))
         for _ in range(rounds)
@@ -138,16 +138,9 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=4096, help="number of boards (even)")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--steps", type=int, default=300, help="steps per round")
-    parser.add_argument("--work", type=int, help="policy repetitions (default: as long as a step)")
-    arguments = parser.parse_args()
-    gain = measure(
-        arguments.endpoint,
-        arguments.num_envs,
-        arguments.rounds,
-        arguments.steps,
-        arguments.work,
-    )
-    print(f"policy      {gain.policy * 1e6:9,.0f} us for {arguments.num_envs} boards")
+    options = parser.parse_args()
+    gain = measure(options.endpoint, options.num_envs, options.rounds, options.steps)
+    print(f"policy      {gain.policy * 1e6:9,.0f} us for {options.num_envs} boards")
     print(f"step        {gain.step * 1e6:9,.0f} us")
     print(f"lock-step   {gain.lock_step:9,.0f} steps/s")
     print(f"two halves  {gain.halves:9,.0f} steps/s, {gain.ratio:.2f} times as many")

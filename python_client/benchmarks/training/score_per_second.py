@@ -268,9 +268,8 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
             words = [learner.python, HERE / "greedy.py", learner.program, out / point["file"]]
             point["evaluation"] = json.loads(run([*words, "--episodes", options.games], out))
     (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    if not options.keep:
-        for point in result["points"]:
-            (out / point["file"]).unlink()
+    for point in result["points"]:
+        (out / point["file"]).unlink()
 
 
 def has_result(path: Path, minutes: list[float]) -> bool:
@@ -313,7 +312,6 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="seed of boards, weights and actions")
     add("--tdl-demo", type=Path, metavar="FILE", help="source file 2048.cpp of TDL2048-Demo")
     add("--tdl2048", type=Path, metavar="FOLDER", help="folder with the source of TDL2048")
-    add("--keep", action="store_true", help="keep the agents, up to 5 GB per learner")
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")
     add("--report", action="store_true", help="only print the table")
