@@ -352,18 +352,14 @@ SINGLE_FIGURES: dict[str, Callable[[], str]] = {
 """The figures in sentences; all come from docs/figures."""
 
 
-def main() -> int:
-    """Writes the pages that differ from the sources. With --check, only lists them."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only list stale pages; exit 1 if any")
-    is_check = parser.parse_args().check
-    stale = [page for page in pages() if page.read_text() != generated(page)]
-    for page in stale:
-        if not is_check:
-            page.write_text(generated(page))
-        print(page.relative_to(ROOT), "differs" if is_check else "written")
-    return int(is_check and bool(stale))
+def main() -> None:
+    """Writes the pages that differ from the sources."""
+    for page in pages():
+        text = generated(page)
+        if page.read_text() != text:
+            page.write_text(text)
+            print(page.relative_to(ROOT), "written")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
