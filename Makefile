@@ -240,5 +240,5 @@ clean: ## Remove everything that was built or installed here.
 $(VENV)/installed: $(INSTALLED) | .build/system-packages
 	$(call make_venv,$(VENV))
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-	    --editable 'python_client[dev,examples,data]'
+	    --editable 'python_client[dev,plot,data]'
 	@touch $@

@@ -15,6 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from PIL import Image
 
 from twofold.policies import PerfectMemory
 
@@ -60,7 +61,7 @@ def main() -> None:
     """Measures the three players, then shows a game."""
     parser = argparse.ArgumentParser(description="Measures how much memory helps in Concentration.")
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--picture", help="PNG file for some games in progress (needs matplotlib)")
+    parser.add_argument("--picture", help="PNG file for some games in progress")
     arguments = parser.parse_args()
 
     envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped
@@ -75,12 +76,10 @@ def main() -> None:
         print(f"{name:26} {turns:9.2f} {mean:9.2f}")
 
     if arguments.picture:
-        import matplotlib.image
-
         observations, infos = envs.reset(seed=1)
         for _ in range(12):
             observations, *_, infos = envs.step(memory(observations, infos["action_mask"]))
-        matplotlib.image.imsave(arguments.picture, envs.render_grid(columns=40, width=3200))
+        Image.fromarray(envs.render_grid(columns=40, width=3200)).save(arguments.picture)
         print(f"wrote {arguments.picture}")
     envs.close()
 

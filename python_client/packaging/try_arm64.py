@@ -154,7 +154,7 @@ def install_packages(root: Path) -> None:
     wanted = ["editables", "hatchling", "pip"]
     for line in importlib.metadata.requires("twofold") or ():
         name, _, extra = line.partition("; extra == ")
-        if extra.strip("'\"") in ("", "cli", "data", "dev", "examples"):
+        if extra.strip("'\"") in ("", "cli", "data", "dev", "plot"):
             wanted += [] if name.startswith(UNUSED) else [name]
     house = make_wheelhouse(WORK / "wheelhouse-arm64", python, *wanted, machine="aarch64")
     inside("rm -rf /venv && python3 -m venv --without-pip /venv")
