@@ -195,11 +195,9 @@ wheel-arm64: server ## Add the wheel for arm64 to python_client/dist (as root).
 	$(PYTHON) python_client/packaging/arm64.py
 
 wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use them (as root).
-	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_wheel.py
 
 swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian system (as root, half an hour).
-	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_swift.py
 
 # --short leaves out the wheel and the tests, --keep skips what passed at an earlier commit, and --publish writes the
@@ -208,7 +206,6 @@ arm64-test: server $(VENV)/installed ## Build for arm64 and test in emulated Deb
 	$(VENV)/bin/python python_client/packaging/try_arm64.py $(ARM64_ARGS)
 
 container-test: ## Build the images with Docker in a separate Debian system, and run them (as root).
-	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_container.py
 
 # NO_MKDOCS_2_WARNING silences mkdocs-material's notice about its successor.

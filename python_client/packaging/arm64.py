@@ -73,7 +73,7 @@ def make_system(release: str) -> Path:
 
 def enable_emulation() -> None:
     """Makes the kernel run arm64 programs with QEMU, also where QEMU's files are not visible."""
-    needed = ("binfmt-support", "debootstrap", "qemu-user-static")
+    needed = ("binfmt-support", "qemu-user-static")
     entry = BINFMT / "qemu-aarch64"
     if subprocess.run(["dpkg", "--status", *needed], capture_output=True, check=False).returncode:
         run("apt-get", "install", "--yes", "--no-install-recommends", *needed)

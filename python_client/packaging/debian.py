@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from build import CHECKOUT, WORK, output, run
+from build import CHECKOUT, WORK, install, output, run
 
 ROOTS = WORK / "roots"
 FETCHED = ("checkouts", "repositories", "workspace-state.json")
@@ -49,6 +49,8 @@ def make_root(
     """
     root = ROOTS / (name or release)
     if not (root / "made").exists():
+        if shutil.which("debootstrap") is None:
+            install("debootstrap")
         started = time.monotonic()
         run("rm", "-rf", root)
         root.mkdir(parents=True)
