@@ -31,12 +31,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "simulation"))
 sys.path.append(str(Path(__file__).resolve().parent / "training"))
 
 import compare
 import figures
+import learning_figures
 import score_per_second
 import tables
 from figures import REPOSITORY, Row, output
@@ -294,8 +294,6 @@ def reports(pattern: str) -> list[dict[str, Any]]:
 
 def learning() -> list[Row]:
     """Trains three networks for half an hour each, evaluates them, and compares their curves."""
-    import learning_figures
-
     rows: list[Row] = []
     trainings = []
     for seed in (0, 1, 2):

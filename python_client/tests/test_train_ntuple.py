@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import learning_figures
 import numpy as np
 import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
@@ -17,7 +18,6 @@ from twofold.policies import NTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 train_ntuple: Any = importlib.import_module("train_ntuple")
 random_agent: Any = importlib.import_module("random_agent")
-learning_figures: Any = importlib.import_module("learning_figures")
 
 
 class Clock:
