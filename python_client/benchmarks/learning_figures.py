@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tables
+from figures import Row
 
-# The axes of the comparison: the name in a report, the name in the table, the unit and the format.
-AXES = (
-    ("episodes", "games", "{:,.0f}"),
-    ("steps", "million moves", "{:,.0f}"),
-    ("seconds", "minutes", "{:.1f}"),
-)
-UNITS = {"episodes": 1, "steps": 1e6, "seconds": 60}
+AXES = {"episodes": "games", "steps": "million moves", "seconds": "minutes"}
+"""The axes of the comparison: their names in a report, and in the table."""
 ROWS = 5
 
 
@@ -35,9 +32,9 @@ def evaluations(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def compared(trainings: list[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+def compared(trainings: list[list[dict[str, Any]]]) -> Iterator[Row]:
     """Yields the median, lowest and highest mean score after the same games, moves or seconds."""
-    for axis, name, _ in AXES:
+    for axis, name in AXES.items():
         end = min(training[-1][axis] for training in trainings)
         begin = max(training[0][axis] for training in trainings)
         for at in np.linspace(begin, end, ROWS):
@@ -53,20 +50,8 @@ def compared(trainings: list[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
             yield {"axis": name, "after": float(at), **{k: float(v) for k, v in found.items()}}
 
 
-def figures(trainings: list[list[dict[str, Any]]]) -> str:
-    """Returns the table in Markdown."""
-    lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
-    forms = {name: (UNITS[axis], form) for axis, name, form in AXES}
-    for row in compared(trainings):
-        unit, form = forms[row["axis"]]
-        lines.append(
-            f"| {row['axis']} | {form.format(row['after'] / unit)} | {row['median']:,.0f} "
-            f"| {row['lowest']:,.0f} to {row['highest']:,.0f} |"
-        )
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Compares runs of `twofold train`.")
     parser.add_argument("reports", type=Path, nargs="+", help="outputs of --json")
-    print(figures([evaluations(path) for path in parser.parse_args().reports]))
+    paths = parser.parse_args().reports
+    print(tables.learning(compared([evaluations(path) for path in paths])), end="")

@@ -10,6 +10,7 @@ import gymnasium as gym
 import learning_figures
 import numpy as np
 import pytest
+import tables
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from servers import Server
 
@@ -295,11 +296,12 @@ def test_training_runs_are_compared_over_their_common_range(tmp_path: Path) -> N
         ]
         paths.append(tmp_path / f"{index}.json")
         paths[-1].write_text(json.dumps({"evaluations": told}))
-    table = learning_figures.figures([learning_figures.evaluations(path) for path in paths])
+    trainings = [learning_figures.evaluations(path) for path in paths]
+    table = tables.learning(learning_figures.compared(trainings))
     # From 200 games, where the second run begins, to 300, where the first run ends.
     assert "| games | 200 | 2 | 2 to 2 |" in table
     assert "| games | 300 | 3 | 3 to 3 |" in table
-    assert "| minutes | 2.0 | 3 | 2 to 4 |" in table
+    assert "| minutes | 2 | 3 | 2 to 4 |" in table
 
 
 def test_a_training_run_without_evaluations_is_refused(tmp_path: Path) -> None:
