@@ -63,6 +63,7 @@ def test_steps_match_the_batch(boards: Any) -> None:
             assert info["score"] == infos["final_info"]["score"][lane]
             assert info["episode"]["r"] == returns[lane]
             assert info["episode"]["l"] == lengths[lane]
+            assert list(map(type, info["episode"].values())) == [float, int, float]
             returns[lane], lengths[lane] = 0, 0
     assert ends > 20
     assert 0 < cut < ends

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold._optional import optional_import
-from twofold.envs.results import Array, infos_of
+from twofold.envs.results import Array, infos_of, plain
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
 from twofold.games.rewards import extra_info_names
@@ -124,7 +124,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
                 **infos_of(infos["final_info"], lane),
                 "terminal_observation": infos["final_obs"][lane],
                 "TimeLimit.truncated": bool(truncations[lane] & ~terminations[lane]),
-                "episode": infos_of(infos["episode"], lane),
+                "episode": plain(infos_of(infos["episode"], lane)),
             }
         return observations, rewards, dones, of_boards
 
