@@ -195,6 +195,7 @@ class JaxEnv:
         request = envelope.Request(create=create).SerializeToString(deterministic=True)
         self._request = np.frombuffer(request, np.uint8)
         self.num_envs, self._form = num_envs, settings.form
+        self._key = request, num_envs, settings.form, self.game.server_actions
         self.autoreset_mode = settings.autoreset_mode
         self.reward_terms = tuple(spec.reward_terms)
         self._reset_arrays = _specs(spec.reset)
@@ -213,6 +214,13 @@ class JaxEnv:
             name: name if name in self._rest else _NAMES.get(name, name) for name in self._state
         }
         _register()
+
+    # JAX keeps what it compiles for an environment forever, and uses it for equal environments too.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JaxEnv) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -460,12 +468,13 @@ class JaxEnv:
             sums to 1, or to 0 for a full board.
         """
         boards = self._check_boards(afterstates)
-        empty = boards.reshape(*boards.shape[:-2], self.game.rows * self.game.columns) == 0
+        cells = self.game.rows * self.game.columns
+        empty = (boards.reshape(*boards.shape[:-2], cells) == 0).astype(np.float32)
         each = empty / jnp.maximum(empty.sum(-1, keepdims=True), 1)
         # As in the library, the probability has 32 bits.
         probability = self.game.request.game2048.four_probability
-        four = np.floor(probability * 2**32 + 0.5) / 2**32
-        return jnp.concatenate([each * (1 - four), each * four], axis=-1).astype(np.float32)
+        four = math.floor(probability * 2**32 + 0.5) / 2**32
+        return jnp.concatenate([each * (1 - four), each * four], axis=-1)
 
     def _check_boards(self, boards: Array) -> Array:
         if not self._afterstates:

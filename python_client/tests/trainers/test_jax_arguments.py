@@ -1,6 +1,7 @@
 """Tests of seeds, searches and wrong arguments in JAX."""
 
 import functools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -408,3 +409,32 @@ def test_planes_of_observations_with_the_last_action_are_refused() -> None:
         with pytest.raises(InvalidArgument) as caught:
             twofold.jax.make(CONCENTRATION, obs=obs, observe_last_action=True)
         assert caught.value.field == "obs"
+
+
+def test_an_equal_environment_is_not_compiled_again() -> None:
+    def play(**arguments: Any) -> twofold.jax.JaxEnv:
+        env = twofold.jax.make(GAME2048, 8, **arguments)
+        env.step(env.reset(seeds=1)[0], np.zeros(8, int))
+        return env
+
+    first = play()
+    compiled = twofold.jax.JaxEnv._step._cache_size()
+    assert play() == first == pickle.loads(pickle.dumps(first))
+    assert twofold.jax.JaxEnv._step._cache_size() == compiled
+    others = [
+        play(obs="one_hot"),
+        play(dialect="pgx"),
+        play(autoreset_mode="Disabled"),
+        play(goal=16),
+        play(reward={"merge_exponent": 0.1}),
+        play(max_episode_steps=3),
+        twofold.jax.make(GAME2048, 9),
+    ]
+    assert len({first, *others}) == 8
+
+
+@pytest.mark.parametrize("promotion", ["standard", "strict"])
+def test_chances_are_float32_under_either_promotion(promotion: Any) -> None:
+    env = twofold.jax.make(GAME2048, 8)
+    with jax.numpy_dtype_promotion(promotion):
+        assert env.chance(env.reset(seeds=1)[0].board).dtype == np.float32
