@@ -1241,7 +1241,8 @@ for kind in sys.argv[1:]:
 
 @sandboxed
 def test_a_kernel_that_refuses_a_wall_is_reported_by_name() -> None:
-    kinds = {"user": "user", "net": "network", "pid": "pid", "mnt": "mount"}
+    kinds = {"user": "user", "mnt": "mount", "pid": "pid", "net": "network"}
+    kinds |= {name: name for name in ("ipc", "uts", "cgroup")}
     command = [sys.executable, "-c", REFUSES, *kinds]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
