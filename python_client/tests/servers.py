@@ -18,6 +18,8 @@ from twofold.client.zeromq import ZeroMQCarrier
 
 PATIENCE = 300.0
 """The seconds after which a test stops waiting for an event. Only a defect takes this long."""
+LATE = 1e3
+"""A timeout for calls that end long before it. A test that waits for it exceeds its own limit."""
 
 
 class Server:

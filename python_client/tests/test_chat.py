@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from chat_server import Answer, ChatServer, dripping, raw_server
 from evaluations import first_legal
-from servers import PATIENCE, wait_until
+from servers import LATE, PATIENCE, wait_until
 
 import twofold
 from twofold import cli, errors
@@ -37,6 +37,8 @@ IPV4 = [(None, None, 0, "", (host, 80)) for host in ("10.0.0.1", "10.0.0.2")]
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
+# The beginning of a ServerHello in a record of 16 KiB.
+HANDSHAKE = b"\x16\x03\x03\x40\x00\x02"
 
 
 class Waits:
@@ -167,6 +169,13 @@ def test_as_many_requests_are_in_progress_as_boards() -> None:
         result = evaluated(server, episodes=4)
     assert result.failures == ()
     assert not together.broken
+
+
+def test_requests_leave_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    with ChatServer(first_legal_reply) as server:
+        evaluated(server, episodes=1, timeout=LATE)
+    wait_until(lambda: before.issuperset(threading.enumerate()))
 
 
 def test_the_limit_on_open_files_is_raised_for_the_requests() -> None:
@@ -517,37 +526,42 @@ def test_a_host_name_with_letters_outside_ascii_is_looked_up_and_sent_in_ascii(
         b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{",
         b"HTTP/1.1 500 Wrong\r\nContent-Length: 1000000\r\n\r\n",
         b"HTTP/1.1 400 Wrong\r\n\r\n",
+        HANDSHAKE,
     ],
 )
 def test_a_slowly_dripping_reply_ends_at_the_time_limit(beginning: bytes) -> None:
     waits = Waits()
     with dripping(beginning) as url:
+        url = url.replace("http", "https") if beginning == HANDSHAKE else url
         endpoint = ChatEndpoint(url, "", 0.2, waits.surroundings)
         with pytest.raises(errors.ModelUnavailable, match="timed out: no complete reply"):
             endpoint.complete([], {})
     assert waits.slept == [1, 2, 4, 8, 16]
 
 
-@pytest.mark.parametrize("end", ["timeout", "close"])
-def test_a_slowly_dripping_handshake_ends_at_the_time_limit_and_at_a_close(end: str) -> None:
-    waits = Waits()
-    # The beginning of a ServerHello in a record of 16 KiB.
-    with dripping(b"\x16\x03\x03\x40\x00\x02") as url:
-        secure = url.replace("http", "https")
-        timeout = 0.2 if end == "timeout" else PATIENCE
-        endpoint = ChatEndpoint(secure, "", timeout, waits.surroundings)
-        if end == "close":
-            ender = threading.Thread(target=close_when_connected, args=(endpoint,))
-            ender.start()
-        problem = "timed out" if end == "timeout" else "closed"
-        with pytest.raises(errors.ModelUnavailable, match=problem):
+@pytest.mark.parametrize("during", ["handshake", "wait"])
+def test_a_close_ends_a_handshake_and_a_wait_for_the_next_attempt(
+    during: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_api, "_LONGEST_WAIT", LATE)
+    busy = Answer(status=503, headers={"Retry-After": str(LATE)})
+    with dripping(HANDSHAKE) as url, ChatServer(lambda *_: busy) as server:
+        url = server.url if during == "wait" else url.replace("http", "https")
+        endpoint = ChatEndpoint(url, "", LATE)
+
+        def is_under_way() -> bool:
+            open_ones = list(endpoint._exchanges)
+            if during == "wait":
+                return bool(server.requests) and not open_ones
+            return any(each._socket is not None for each in open_ones)
+
+        def close() -> None:
+            wait_until(is_under_way)
+            endpoint.close()
+
+        threading.Thread(target=close).start()
+        with pytest.raises(errors.ModelUnavailable, match="this client was closed"):
             endpoint.complete([], {})
-    assert waits.slept == ([1, 2, 4, 8, 16] if end == "timeout" else waits.slept[:1])
-
-
-def close_when_connected(endpoint: ChatEndpoint) -> None:
-    wait_until(lambda: any(each._socket is not None for each in list(endpoint._exchanges)))
-    endpoint.close()
 
 
 def test_an_error_on_one_board_does_not_wait_for_the_others() -> None:

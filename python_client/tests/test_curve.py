@@ -22,7 +22,7 @@ import zmq
 import zmq.auth
 from keys import Keys, keygen
 from raw import RawSession
-from servers import PATIENCE, Server, running, wait_until
+from servers import LATE, PATIENCE, Server, running, wait_until
 
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
@@ -32,9 +32,6 @@ from twofold.client.lookup import find_program
 from twofold.client.sockets import context
 from twofold.client.surroundings import Surroundings, surroundings
 from twofold.v1 import envelope_pb2 as envelope
-
-# A refusal comes long before this deadline: a test that waits for it runs into its own timeout.
-LATE = 1e3
 
 
 @pytest.fixture(scope="module")
