@@ -44,7 +44,8 @@ class Answer:
 class ChatServer:
     """A server that answers each request with the result of `rule(document, number)`.
 
-    `number` counts the requests, from 0. A `with` statement starts and stops the server.
+    `number` counts the requests, from 0. A `with` statement starts and stops the server. Like real
+    servers, it speaks HTTP/1.1, and refuses a body that is not declared as JSON.
 
     Attributes:
         requests: The path, the headers and the JSON document of each request.
@@ -55,13 +56,16 @@ class ChatServer:
         lock, requests = threading.Lock(), self.requests
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def do_POST(self) -> None:
                 document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 with lock:
                     number = len(requests)
                     requests.append((self.path, headers, document))
-                answer = rule(document, number)
+                is_json = headers["content-type"] == "application/json"
+                answer = rule(document, number) if is_json else Answer(status=415)
                 self.send_response(answer.status, answer.reason)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
