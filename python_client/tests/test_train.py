@@ -443,6 +443,20 @@ def test_a_training_can_be_resumed_several_times(finished: Path, tmp_path: Path)
     assert again.seconds == trained.seconds
 
 
+def test_a_resumed_training_continues_its_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each call of the library takes a second, so it plays one step on each board.
+    monkeypatch.setattr(
+        training, "time", types.SimpleNamespace(perf_counter=itertools.count().__next__)
+    )
+    whole = train(**SMALL, steps=12_800)
+    for steps in (6400, 12_800):
+        resumed = train(**SMALL, steps=steps, file=tmp_path / "a.npz", resume=steps == 12_800)
+    assert resumed.curve == whole.curve
+    assert len(whole.curve) > 20
+
+
 def test_a_resumed_training_keeps_its_evaluations(tmp_path: Path) -> None:
     file, other = tmp_path / "agent.npz", tmp_path / "undisturbed.npz"
     often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 5}
