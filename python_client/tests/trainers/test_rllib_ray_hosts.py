@@ -149,7 +149,6 @@ def assert_same_games(path: Path, alone: twofold.Evaluation) -> None:
         np.testing.assert_array_equal(games[name], getattr(alone, name), err_msg=name)
 
 
-@pytest.mark.timeout(600)
 def test_games_on_two_hosts_equal_the_games_of_one(
     hosts: Hosts, tmp_path: Path, scale: int
 ) -> None:
@@ -163,7 +162,6 @@ def test_games_on_two_hosts_equal_the_games_of_one(
     assert_same_games(path, alone)
 
 
-@pytest.mark.timeout(600)
 def test_a_host_that_is_cut_off_midway_changes_no_game(hosts: Hosts, tmp_path: Path) -> None:
     path = tmp_path / "games.npz"
     cut_midway(hosts, tmp_path, "games", tmp_path, hosts.ips[1], path)
@@ -171,7 +169,6 @@ def test_a_host_that_is_cut_off_midway_changes_no_game(hosts: Hosts, tmp_path: P
     assert_same_games(path, twofold.evaluate(policy, episodes=GAMES))
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["plays", "played"])
 def test_a_host_that_is_cut_off_midway_changes_no_byte(
     hosts: Hosts, when: str, tmp_path: Path
@@ -183,7 +180,6 @@ def test_a_host_that_is_cut_off_midway_changes_no_byte(
     assert (tmp_path / "data.parquet").read_bytes() == alone.read_bytes()
 
 
-@pytest.mark.timeout(600)
 def test_the_example_trains_and_evaluates_on_both_hosts(hosts: Hosts, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="`make trainers` has it")
     address = f"--address={hosts.ips[0]}:6379"

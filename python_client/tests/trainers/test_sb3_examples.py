@@ -42,7 +42,6 @@ def turns(out: Path, *words: str) -> float:
     return float(evaluation.lengths.mean() / 2)
 
 
-@pytest.mark.timeout(600)
 def test_a_recurrent_network_learns_to_remember_cards(tmp_path: Path) -> None:
     # Without a memory, random play takes 9 turns, and trying each card with the same first card
     # takes 6. A perfect memory takes 13/3.
@@ -131,7 +130,6 @@ def test_the_value_of_an_episode_is_its_discounted_rewards_up_to_its_end() -> No
     assert (advantages + values)[:, 1].tolist() == [3.0, 4.0, 0.0]
 
 
-@pytest.mark.timeout(300)
 def test_the_gru_example_prints_its_returns_next_to_the_ceilings(
     tmp_path: Path, server: Server
 ) -> None:

@@ -119,7 +119,6 @@ def test_infos_are_in_the_rollout_when_they_are_registered() -> None:
     env.close()
 
 
-@pytest.mark.timeout(1200)
 def test_a_single_boards_infos_are_registered_automatically() -> None:
     env = GymWrapper(gym.make("twofold/Game2048-v0")).auto_register_info_dict()
     data = env.rollout(5)["next"]
@@ -128,6 +127,7 @@ def test_a_single_boards_infos_are_registered_automatically() -> None:
     assert data["action_mask"].shape == (5, 4)
 
 
+@pytest.mark.timeout(1200)
 def test_ppo_learns(tmp_path: Path) -> None:
     options = torchrl_ppo.parse_arguments(["--threads", "1", "--steps", "245760"])
     network = torchrl_ppo.train(options, torchrl_ppo.make_boards(options), tmp_path)
