@@ -3,9 +3,10 @@
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,15 @@ class InterruptAt:
 
     Args:
         moment: The bytecode's number, from 0.
+
+    Attributes:
         handler: A function to call there, like a signal handler, instead of an interrupt.
+        has_fired: Whether the call reached the bytecode.
     """
 
-    def __init__(self, moment: int, handler: Callable[[], object] | None = None) -> None:
-        self._left, self._handler = moment, handler
+    def __init__(self, moment: int) -> None:
+        self._left = moment
+        self.handler: Callable[[], object] | None = None
         self._outermost: types.FrameType | None = None
         self.has_fired = False
 
@@ -64,9 +69,9 @@ class InterruptAt:
             return self._look
         if self._left == 0:
             self.has_fired = True
-            if self._handler is None:
+            if self.handler is None:
                 raise KeyboardInterrupt
-            self._handler()
+            self.handler()
             return self._look
         self._left -= 1
         return self._look
@@ -78,6 +83,18 @@ class InterruptAt:
                 return True
             frame = frame.f_back
         return False
+
+
+def moments(stride: int = 1) -> Iterator[tuple[int, InterruptAt]]:
+    """Yields bytecodes' numbers, each with its interrupt, until one is after the end of a call.
+
+    The caller passes each interrupt one call, and may set its `handler` before.
+    """
+    for moment in itertools.count(step=stride):
+        at = InterruptAt(moment)
+        yield moment, at
+        if not at.has_fired:
+            return
 
 
 @functools.cache

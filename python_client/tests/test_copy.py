@@ -11,7 +11,7 @@ import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from loops import Interrupts, actions, make, number, one_step, undisturbed
 from numpy.typing import NDArray
-from opcodes import InterruptAt
+from opcodes import moments
 
 import twofold
 from twofold import errors
@@ -225,13 +225,11 @@ def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
         )
         for _ in range(2)
     )
-    moment, has_fired = 0, True
-    while has_fired:
+    for moment, at in moments(3):
         for each in (envs, twin):
             each.reset(seed=1)
             each.step(actions(0))
         before = envs.requests
-        at = InterruptAt(moment)
         with contextlib.suppress(KeyboardInterrupt):
             at.call(envs.step, actions(1))
         envs.discard()
@@ -241,8 +239,6 @@ def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
         step, expected = envs.step(actions(2)), twin.step(actions(2))
         assert step[4].keys() == expected[4].keys(), moment
         assert frozen(step) == frozen(expected), moment
-        has_fired = at.has_fired
-        moment += 3
     envs.close()
     twin.close()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError
 from loops import flat, interrupt, notes_of, number
-from opcodes import InterruptAt
+from opcodes import moments
 from raw import RawSession
 from servers import Server
 
@@ -35,9 +35,7 @@ def through_interrupts(
         result: A digest that distinguishes the call's outcomes.
     """
     envs, twin = make(), make()
-    moment = 0
-    while True:
-        at = InterruptAt(moment)
+    for moment, at in moments():
         try:
             told = at.call(deed, envs, moment)
             assert not at.has_fired, "the interrupt was swallowed"
@@ -45,11 +43,9 @@ def through_interrupts(
             assert not envs._session.lock._is_owned(), f"other threads wait, bytecode {moment}"
             told = deed(envs, moment)
         assert result(told) == result(deed(twin, moment)), f"after bytecode {moment}"
-        if not at.has_fired:
-            envs.close()
-            twin.close()
-            return moment
-        moment += 1
+    envs.close()
+    twin.close()
+    return moment
 
 
 def actions(turn: int) -> Any:
@@ -101,18 +97,14 @@ def test_a_close_after_an_interrupt_at_any_bytecode_of_a_close_ends_the_session(
     server: Server,
 ) -> None:
     with RawSession(server.ipc) as session:
-        moment, has_fired = 0, True
-        while has_fired:
+        for moment, at in moments():
             envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
-            at = InterruptAt(moment)
             with contextlib.suppress(KeyboardInterrupt):
                 at.call(envs._session.close)
             envs.close()
             observe = session.request(session=envs._session.link.id, seq=3, observe={})
             code = session.call(observe).error.code
             assert code == envelope.ERROR_CODE_NOT_FOUND, f"after bytecode {moment}"
-            has_fired = at.has_fired
-            moment += 1
     assert moment > 50
 
 
@@ -199,11 +191,9 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
 ) -> None:
     """A repeated call uses the seeds that the system drew for the first call."""
     twin = twofold.Game2048VectorEnv(3, endpoint="embedded")
-    moment, has_fired = 0, True
-    while has_fired:
+    for moment, at in moments(stride):
         envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
         drawn = int(envs.np_random_seed or 0)
-        at = InterruptAt(moment)
         try:
             boards = at.call(lambda: envs.reset(seed=seed))[0]  # noqa: B023
         except KeyboardInterrupt:
@@ -214,8 +204,6 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
         )
         np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0], f"bytecode {moment}")
         envs.close()
-        has_fired = at.has_fired
-        moment += stride
     assert moment > 200
     twin.close()
 
@@ -294,8 +282,8 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
     envs, twin = (twofold.Game2048VectorEnv(3, endpoint=endpoint) for _ in range(2))
     envs.reset(seed=1)
     twin.reset(seed=1)
-    moment, refused, has_fired = 0, 0, True
-    while has_fired:
+    refused = 0
+    for moment, at in moments(stride):
         # The actions of a step and of the handler's are the same half of the time.
         other = actions(moment + moment % 2)
         seen: list[int] = []
@@ -307,13 +295,12 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
                 if moment // 2 % 2:  # noqa: B023 - called in this round only
                     raise
 
-        at = InterruptAt(moment, step)
+        at.handler = step
         try:
             told = number(at.call(deed, envs, moment))
         except AlreadyPendingCallError:
             told = number(deed(envs, moment))
-        has_fired = at.has_fired
-        refused += has_fired and not seen
+        refused += at.has_fired and not seen
         standing = twin.snapshot()
         after = [number(deed(twin, moment))]
         if seen:
@@ -323,7 +310,6 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
             twin.restore(standing)
             after = [number(twin.step(other)), number(deed(twin, moment))][::-1]
         assert [told, *seen] == after, f"bytecode {moment}"
-        moment += stride
     assert moment / stride > refused > 20
     envs.close()
     twin.close()
@@ -378,19 +364,17 @@ def test_a_handler_may_close_the_environment_that_it_interrupts(
     twin = make()
     expected = number(deed(twin, 1))
     twin.close()
-    moment, closed, has_fired = 0, 0, True
-    while has_fired:
+    closed = 0
+    # Fewer moments than above, because each needs a new environment.
+    for _, at in moments(3 * stride):
         envs = make()
-        at = InterruptAt(moment, envs.close)
+        at.handler = envs.close
         try:
             assert number(at.call(deed, envs, 1)) == expected
         except twofold.errors.ClosedError:
             assert at.has_fired
             closed += 1
         envs.close()
-        has_fired = at.has_fired
-        # Fewer moments than above, because each needs a new environment.
-        moment += 3 * stride
     assert closed > 10
 
 
@@ -412,8 +396,8 @@ def test_a_handler_that_asks_for_rules_at_any_bytecode_of_such_a_call_never_wait
 ) -> None:
     client = stateless.client(endpoint)
     client.limits(client.deadline(30))
-    moment, has_fired, refused, answered = 0, True, 0, 0
-    while has_fired:
+    refused = answered = 0
+    for moment, at in moments():
         seen: list[object] = []
 
         def ask(seen: list[object] = seen) -> None:
@@ -424,16 +408,14 @@ def test_a_handler_that_asks_for_rules_at_any_bytecode_of_such_a_call_never_wait
             except twofold.errors.DeadlineExceeded:
                 pytest.fail(f"the handler waited at bytecode {moment}")  # noqa: B023
 
-        at = InterruptAt(moment, ask)
+        at.handler = ask
         limits = at.call(client.limits, client.deadline(30))
-        has_fired = at.has_fired
-        if has_fired:
+        if at.has_fired:
             refused += isinstance(seen[0], AlreadyPendingCallError)
             answered += seen[0] == limits
-        moment += 1
     assert refused > 10
     assert answered > 5
-    assert refused + answered == moment - 1
+    assert refused + answered == moment
 
 
 class WatchedSocket:
@@ -472,14 +454,10 @@ def test_an_interrupt_while_a_connection_is_dropped_does_not_block_libzmq() -> N
         watch.attach(socket)
         watch.detach()
 
-    moment, has_fired = 0, True
-    while has_fired:
+    for moment, at in moments():
         watch, socket = HandshakeWatch("tcp://127.0.0.1:5555", None), WatchedSocket()
-        at = InterruptAt(moment)
         with contextlib.suppress(KeyboardInterrupt):
             at.call(attach_and_detach, watch, socket)
         watch.detach()  # before the next request
         assert not socket.has_monitor
         assert not socket.was_blocked, f"after bytecode {moment}"
-        has_fired = at.has_fired
-        moment += 1

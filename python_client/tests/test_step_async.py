@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 from loops import actions, hurried, interrupt, make, notes_of, number, one_step, undisturbed
-from opcodes import InterruptAt
+from opcodes import moments
 from raw import statistics_of
 from servers import Server, wait_until
 
@@ -245,9 +245,7 @@ def test_an_interrupt_at_any_bytecode_loses_nothing(endpoint: str, first: bool) 
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=7)
     twin.reset(seed=7)
-    moment, has_fired = 0, True
-    while has_fired:
-        at = InterruptAt(moment)
+    for moment, at in moments(2):
         if not first:
             envs.step_async(actions(moment))
         call: Any = (lambda turn: envs.step_async(actions(turn))) if first else _wait(envs)
@@ -259,8 +257,6 @@ def test_an_interrupt_at_any_bytecode_loses_nothing(endpoint: str, first: bool) 
             results = envs.step_wait()
         expected = twin.step(actions(moment))
         assert number(results) == number(expected), f"bytecode {moment}"
-        has_fired = at.has_fired
-        moment += 2
     assert moment > 100
     envs.close()
     twin.close()
