@@ -28,8 +28,12 @@ class Keys:
         self.lines = {name: keygen(directory / name) for name in ("server", "alice", "bob", "eve")}
         self.clients = directory / "clients"
         self.clients.write_text("# who may come in\n\n" + self.lines["alice"] + self.lines["bob"])
-        secret = directory / "server.key_secret"
-        self.arguments = ("--curve-secret-key", str(secret), "--curve-clients", str(self.clients))
+        self.arguments = self.admitting(self.clients)
+
+    def admitting(self, clients: Path) -> tuple[str, ...]:
+        """Returns the server's arguments for these keys and another list of clients."""
+        secret = self.directory / "server.key_secret"
+        return "--curve-secret-key", str(secret), "--curve-clients", str(clients)
 
     def of(self, name: str, server: str = "server") -> CurveKeys:
         """Returns the keys that client `name` uses to connect to `server`."""

@@ -230,7 +230,7 @@ def test_keys_in_a_pipe_are_refused_and_nobody_waits_for_its_writer(tmp_path: Pa
 
 def test_a_list_of_clients_in_a_pipe_is_refused(keys: Keys, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    arguments = [*keys.arguments[:-1], str(tmp_path / "pipe")]
+    arguments = keys.admitting(tmp_path / "pipe")
     ran = subprocess.run(
         [find_program(), "serve", "--endpoint", "tcp://127.0.0.1:0", *arguments],
         capture_output=True,
@@ -300,40 +300,38 @@ def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys)
         held.pop().close()
 
 
+def is_admitted(server: Server, keys: CurveKeys) -> bool:
+    with contextlib.suppress(errors.AuthenticationFailed):
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys).close()
+        return True
+    return False
+
+
 def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
     clients, log = tmp_path / "clients", tmp_path / "log"
     clients.write_text(keys.lines["alice"])
-    secret = str(keys.directory / "server.key_secret")
-    arguments = ["--curve-secret-key", secret, "--curve-clients", str(clients)]
-    with log.open("w") as file, Server(*arguments, log=file.fileno()) as server:
-
-        def can_come_in(name: str) -> bool:
-            with contextlib.suppress(errors.AuthenticationFailed):
-                Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of(name)).close()
-                return True
-            return False
-
+    with log.open("w") as file, Server(*keys.admitting(clients), log=file.fileno()) as server:
         alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         alice.reset(seed=0)
-        assert not can_come_in("bob")
+        assert not is_admitted(server, keys.of("bob"))
 
         clients.write_text("this is no list of keys\n")
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "can't reread the list" in log.read_text())
-        assert can_come_in("alice"), "a list that can't be read changes nothing"
-        assert not can_come_in("bob")
+        assert is_admitted(server, keys.of("alice")), "a list that can't be read changes nothing"
+        assert not is_admitted(server, keys.of("bob"))
 
         clients.write_text(keys.lines["bob"])
         server.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: can_come_in("bob"))
-        assert not can_come_in("alice")
+        wait_until(lambda: is_admitted(server, keys.of("bob")))
+        assert not is_admitted(server, keys.of("alice"))
         # Not even over her open connection.
         with pytest.raises(errors.PermissionDenied, match="no longer authorises"):
             alice.step([0, 0])
 
         clients.write_text(keys.lines["bob"] + keys.lines["alice"])
         server.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: can_come_in("alice"))
+        wait_until(lambda: is_admitted(server, keys.of("alice")))
         alice.step([0, 0])
         alice.close()
 
@@ -341,11 +339,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
 def test_a_removed_key_is_named_to_its_client_and_in_the_log(keys: Keys, tmp_path: Path) -> None:
     clients, log = tmp_path / "clients", tmp_path / "log"
     clients.write_text(keys.lines["alice"])
-    arguments = ["--curve-secret-key", str(keys.directory / "server.key_secret")]
-    with (
-        log.open("w") as file,
-        Server(*arguments, "--curve-clients", str(clients), log=file.fileno()) as server,
-    ):
+    with log.open("w") as file, Server(*keys.admitting(clients), log=file.fileno()) as server:
         alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         clients.write_text(keys.lines["bob"])
         server.process.send_signal(signal.SIGHUP)
@@ -369,8 +363,7 @@ def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path
     clients, fresh = tmp_path / "clients", tmp_path / "fresh"
     clients.write_text(keys.lines["alice"])
     fresh.write_text(keys.lines["alice"] + keys.lines["bob"])
-    secret = str(keys.directory / "server.key_secret")
-    with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
+    with Server(*keys.admitting(clients)) as server:
         alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
         alice.reset(seed=0)
         clients.unlink()
@@ -383,14 +376,7 @@ def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path
             server.process.send_signal(signal.SIGHUP)
             alice.step([0, 0])
             pipe.write(keys.lines["alice"])
-
-        def bob_can_come_in() -> bool:
-            with contextlib.suppress(errors.AuthenticationFailed):
-                Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("bob")).close()
-                return True
-            return False
-
-        wait_until(bob_can_come_in)
+        wait_until(lambda: is_admitted(server, keys.of("bob")))
         alice.step([0, 0])
         alice.close()
 
@@ -483,22 +469,12 @@ def test_no_secret_is_printed_or_logged(keys: Keys, tmp_path: Path) -> None:
     assert alice.secret_key not in str(alice)
     assert pickle.loads(pickle.dumps(alice)) == alice
     log = tmp_path / "log"
-    with log.open("w") as output:
-        command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
-        command += [*keys.arguments, "--log-level", "trace"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True
-        )
-        assert process.stdout is not None
-        endpoint = process.stdout.readline().split()[2]
-        envs = Game2048VectorEnv(1, endpoint=endpoint, keys=alice)
+    arguments = [*keys.arguments, "--log-level", "trace"]
+    with log.open("w") as output, Server(*arguments, log=output.fileno()) as server:
+        envs = Game2048VectorEnv(1, endpoint=server.tcp, keys=alice)
         session = envs.token.partition("#")[2]
         envs.close()
-        with pytest.raises(errors.AuthenticationFailed):
-            Game2048VectorEnv(1, endpoint=endpoint, keys=keys.of("eve"))
-        process.terminate()
-        process.wait(PATIENCE)
-        process.stdout.close()
+        assert not is_admitted(server, keys.of("eve"))
     text = log.read_text()
     for name in ("server", "alice", "bob", "eve"):
         assert keys.of(name).secret_key not in text
