@@ -79,11 +79,6 @@ def test_a_name_means_the_same_in_every_subcommand() -> None:
     assert [each for each in OWN if "--quiet" in options(each)] == shows
 
 
-def test_options_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["version", "--js"]) == 2
-    assert "unrecognized arguments: --js" in capsys.readouterr().err
-
-
 def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
@@ -178,14 +173,6 @@ def test_a_result_may_replace_a_file_with_the_name_of_a_policy(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["evaluate", "greedy", "--episodes", "2", "--save", "greedy"]) == 0
     assert (tmp_path / "greedy").read_text().startswith("{")
-
-
-def test_missing_and_unknown_subcommands_are_wrong_usage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for arguments in ([], ["dance"]):
-        assert cli.main(arguments) == 2
-        assert "usage: twofold" in capsys.readouterr().err
 
 
 def test_the_console_script_becomes_the_server() -> None:

@@ -245,24 +245,10 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert capsys.readouterr().err.endswith(said)
 
 
-def test_a_server_that_does_not_answer_gives_one_sentence_and_status_1(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for command in ("stats", "top"):
-        assert main([command, "--endpoint", "ipc:///nowhere/s", "--timeout", "0.1"]) == 1
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.startswith(
-            f"twofold {command}: no reply to stats from ipc:///nowhere/s"
-        )
-        assert captured.err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ["stats", "--format", "xml"],
-        ["stats", "--timeout", "0"],
         ["top", "--interval", "-1"],
         ["stats", "--json", "--format", "prometheus"],
     ],

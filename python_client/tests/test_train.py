@@ -668,14 +668,6 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, text: bytes) -> None:
     assert file.read_bytes() == text
 
 
-def test_a_network_without_a_training_is_not_resumed(finished: Path, tmp_path: Path) -> None:
-    file = tmp_path / "network.npz"
-    NTuple.load(finished).save(file)
-    with pytest.raises(InvalidArgument, match="is not a readable checkpoint") as refused:
-        train(**SMALL, steps=40_000, file=file, resume=True)
-    assert refused.value.field == "file"
-
-
 def test_a_file_that_cannot_be_used_is_refused_before_the_training(tmp_path: Path) -> None:
     calls: list[Any] = []
     arguments = SMALL | {"seconds": 1000, "progress": lambda *each: calls.append(each)}
