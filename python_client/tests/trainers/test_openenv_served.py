@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from raw import statistics_of
 from servers import PATIENCE, Server
 
 import twofold
@@ -161,14 +162,8 @@ def test_a_signal_ends_the_program_and_its_sessions_on_a_server(
         assert np.shape(kept.reset(seed=1)["cards"]) == (2, 3)
         kept.close()
         played.reset(seed=1)
-        before = open_sessions(server)
-    assert before - open_sessions(server) == 2
-
-
-def open_sessions(server: Server) -> int:
-    command = [sys.executable, "-m", "twofold", "stats", "--endpoint", server.ipc, "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    return int(json.loads(ran.stdout)["usage"]["sessions"])
+        before = statistics_of(server.ipc).usage.sessions
+    assert before - statistics_of(server.ipc).usage.sessions == 2
 
 
 def test_a_thousand_connections_play_at_once_each_its_own_game() -> None:

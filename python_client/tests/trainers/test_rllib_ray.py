@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import importlib
-import json
 import os
 import sys
 import time
@@ -14,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from loops import interrupt_when
+from raw import statistics_of
 from servers import Server, is_running, wait_until
 
 import twofold
-from twofold import cli, errors
+from twofold import errors
 from twofold.datasets import file_format
 
 pytest.importorskip("ray", reason="`make trainers` has it")
@@ -108,13 +108,10 @@ def assert_same(ours: twofold.Evaluation, alone: twofold.Evaluation) -> None:
         assert ours.card[key] == alone.card[key]
 
 
-def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
+def sessions(server: Server) -> list[int]:
     """Returns the numbers of sessions that a server has made and closed."""
-    cli.main(["stats", "--json", "--endpoint", server.tcp])
-    # Ray prints messages of its nodes, too.
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    counters = json.loads(line)["counters"]
-    return [counters["sessions_created"], counters["sessions_closed"]]
+    counters = statistics_of(server.ipc).counters
+    return [counters.sessions_created, counters.sessions_closed]
 
 
 # ---- evaluations ---------------------------------------------------------------------------------
@@ -214,7 +211,7 @@ def test_a_runtime_env_may_let_workers_find_the_module_of_a_policy(
 
 
 def test_workers_play_on_a_server_and_end_their_sessions(
-    own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own_server: Server, tmp_path: Path
 ) -> None:
     ours = evaluate("random", episodes=40, workers=2, endpoint=own_server.tcp)
     assert_same(ours, twofold.evaluate("random", episodes=40, endpoint=own_server.tcp))
@@ -222,7 +219,7 @@ def test_workers_play_on_a_server_and_end_their_sessions(
     write_dataset(tmp_path / "data.parquet", workers=3, **arguments)
     with pytest.raises(errors.PolicyError):
         write_dataset(tmp_path / "data.parquet", worst, workers=2, **arguments)
-    assert sessions(own_server, capsys) == [2 + 1 + 3 + 2] * 2
+    assert sessions(own_server) == [2 + 1 + 3 + 2] * 2
 
 
 def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
@@ -306,7 +303,7 @@ def test_an_interrupt_ends_workers_in_a_policy_that_never_returns(tmp_path: Path
 
 @pytest.mark.parametrize("what", ["games", "dataset"])
 def test_an_interrupt_ends_the_sessions_on_a_server(
-    what: str, own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    what: str, own_server: Server, tmp_path: Path
 ) -> None:
     def slow(observations: Any, action_mask: Any) -> Any:
         (tmp_path / str(os.getpid())).touch()
@@ -323,7 +320,7 @@ def test_an_interrupt_ends_the_sessions_on_a_server(
     interrupt_when(lambda: len(list(tmp_path.glob("[0-9]*"))) == 2)
     with pytest.raises(KeyboardInterrupt):
         play(workers=2, num_envs=20, endpoint=own_server.tcp)
-    assert sessions(own_server, capsys) == [2, 2]
+    assert sessions(own_server) == [2, 2]
 
 
 # ---- datasets ------------------------------------------------------------------------------------
