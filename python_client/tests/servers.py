@@ -98,6 +98,11 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def replace(self) -> None:
+        """Kills the server, and starts another one at the same addresses."""
+        self.kill()
+        self.start_again()
+
     @property
     def memory(self) -> int:
         """The resident memory in bytes."""

@@ -340,8 +340,7 @@ def test_recovered_boards_keep_their_returns(own_server: Server, game: str) -> N
     expected = ends(twin, 40)
     envs = reporting(own_server.ipc, game, recover=True, **arguments)
     found = ends(envs, 17)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     assert found + ends(envs, 23, start=17) == expected
     envs.close()
     assert _without_speed(envs.statistics()) == _without_speed(twin.statistics())

@@ -293,8 +293,7 @@ def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server
     assert play(envs, 10) == expected[:10]
     with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
         one_step(envs, 10)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     envs.discard()
     assert play(envs, 20, 11) == expected[11:]
     envs.close()
@@ -307,8 +306,7 @@ def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: S
         envs.observe()
     token = envs.token
     assert envs.requests == 16
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     one_step(envs, 10)
     assert envs.token != token
     # The creation, the reset and ten steps, but no requests that changed nothing.
@@ -323,8 +321,7 @@ def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: S
 def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=0)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     with pytest.raises(errors.NotFound, match="no open session"):
         envs.step(np.zeros(16, int))
     envs.close()
@@ -355,8 +352,7 @@ def test_a_snapshot_replaces_the_earlier_operations(
         results.append(one_step(envs, step))
         assert len(journal.done) <= 8
         if step in (3, 20, 21, 40):
-            own_server.kill()
-            own_server.start_again()
+            own_server.replace()
     assert results == expected
     assert journal.done[0].operation.slot == "restore"
     envs.close()
@@ -386,8 +382,7 @@ def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
         expected = undisturbed(own_server.ipc, 30)
         envs = make(own_server.ipc, recover=True)
         results = play(envs, 20)
-        own_server.kill()
-        own_server.start_again()
+        own_server.replace()
         assert results + play(envs, 30, 20) == expected
         envs.close()
 
@@ -424,8 +419,7 @@ def test_rollouts_continue_after_a_lost_server(
             each.reset(seed=3)
         for first in range(0, 160, 20):
             if first in (20, 40, 100):
-                own_server.kill()
-                own_server.start_again()
+                own_server.replace()
             assert rolled_out(envs, policy, first) == rolled_out(twin, policy, first), first
             if first == 60:
                 assert one_step(envs, 1) == one_step(twin, 1)
@@ -445,8 +439,7 @@ def test_each_rollout_is_replayed_with_its_own_network(limit: str) -> None:
             network = twofold.policies.NTuple([[0, 1]], [weights])
             assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
         for _ in range(2):
-            own_server.kill()
-            own_server.start_again()
+            own_server.replace()
             assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
         envs.close()
         twin.close()
@@ -461,8 +454,7 @@ def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server:
     def loses_the_server(observations: Any, action_mask: Any) -> Any:
         calls.append(1)
         if len(calls) in (20, 21, 50):
-            own_server.kill()
-            own_server.start_again()
+            own_server.replace()
         return last_legal(observations, action_mask)
 
     rollout = envs.rollout(55, loses_the_server, infos=["score"])
@@ -483,8 +475,7 @@ def test_a_fork_of_an_environment_with_recover_survives_the_loss_of_the_server(
         each.reset(seed=3)
     forks = [each.fork([2, 5], copies=8, seed=4) for each in (envs, twin)]
     for start, stop in ((1, 10), (10, 20)):
-        own_server.kill()
-        own_server.start_again()
+        own_server.replace()
         results = [play(fork, stop, start) for fork in forks]
         assert results[0] == results[1]
     for each in (envs, *forks, twin):
@@ -504,8 +495,7 @@ def test_a_rollout_interrupted_before_a_loss_can_be_repeated(
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.rollout(5, NETWORK)
     assert "was applied. Repeating the call returns its result" in notes_of(caught.value)[0]
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     assert_same(envs.rollout(5, NETWORK), twin.rollout(5, NETWORK))
     assert one_step(envs, 1) == one_step(twin, 1)
     envs.close()
@@ -526,8 +516,7 @@ def test_without_recover_a_fork_is_lost_with_its_server(own_server: Server) -> N
     envs = make(own_server.ipc)
     envs.reset(seed=3)
     fork = envs.fork([0])
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     with pytest.raises(errors.NotFound):
         fork.observe()
 
@@ -541,8 +530,7 @@ def test_a_server_that_plays_differently_is_reported(own_server: Server, uploads
     journal._mark = 12345
     if uploads:
         upload(envs._session, NETWORK)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     for _ in range(2):
         with pytest.raises(errors.RecoveryFailed, match="gave different results"):
             one_step(envs, 10)
@@ -568,8 +556,7 @@ def test_an_environment_closed_during_a_recovery_leaves_no_session(
 ) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     carrier, calls = envs._session.link.carrier, itertools.count(1)
     step = carrier.step
 
@@ -611,8 +598,7 @@ def test_a_recovery_that_takes_several_calls_continues_where_it_stopped(
 ) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
     assert play(envs, 60) == play(twin, 60)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     carrier, calls = envs._session.link.carrier, itertools.count(1)
     step = carrier.step
 

@@ -158,8 +158,7 @@ def test_a_resumed_environment_survives_the_loss_of_its_server(
     second = twofold.resume(first.token, recover=True)
     for stop in (30, 31, 60):
         results += play(second, stop, len(results))
-        own_server.kill()
-        own_server.start_again()
+        own_server.replace()
     assert results == expected
     second.close()
 
@@ -168,17 +167,14 @@ def test_a_resumed_environment_recovers_if_the_original_did(own_server: Server) 
     expected = undisturbed(own_server.ipc, 30)
     first = make(own_server.ipc, recover=True)
     results = play(first, 10)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     results += play(first, 15, 10)
     second = twofold.resume(first.token)
     results += play(second, 20, 15)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     assert results + play(second, 30, 20) == expected
     third = twofold.resume(second.token, recover=False)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     with pytest.raises(errors.NotFound):
         third.step(actions(0))
 
@@ -200,8 +196,7 @@ def test_boards_that_were_lost_before_their_snapshot_are_not_found(own_server: S
     first = make(own_server.ipc)
     play(first, 5)
     second = twofold.resume(first.token, recover=True)
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     for _ in range(2):
         with pytest.raises(errors.NotFound, match="no open session"):
             second.step(actions(0))
@@ -216,8 +211,7 @@ def test_rollouts_continue_after_the_loss_of_the_server(own_server: Server) -> N
     second = twofold.resume(first.token, recover=True)
     for policy in (network, "greedy"):
         rollouts = [envs.rollout(5, policy, policy_seed=3) for envs in (second, twin)]
-        own_server.kill()
-        own_server.start_again()
+        own_server.replace()
         np.testing.assert_array_equal(rollouts[0].observations, rollouts[1].observations)
     np.testing.assert_array_equal(second.observe()[0], twin.observe()[0])
     second.close()

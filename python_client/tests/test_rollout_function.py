@@ -104,8 +104,7 @@ def test_a_function_plays_from_boards_that_progress_has_changed_after_a_recovery
     """With these calls, the new session has executed as many requests as the lost one."""
 
     def lose() -> None:
-        own_server.kill()
-        own_server.start_again()
+        own_server.replace()
 
     def play(envs: Any, lose: Callable[[], None]) -> list[Any]:
         policy = Watching()

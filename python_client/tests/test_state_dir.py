@@ -128,8 +128,7 @@ def test_a_server_that_is_killed_later_does_not_restore_old_sessions(
     play(envs, 5)
     restart(keeping)
     one_step(envs, 5)
-    keeping.kill()
-    keeping.start_again()
+    keeping.replace()
     with pytest.raises(errors.NotFound):
         one_step(envs, 6)
     envs.close()
