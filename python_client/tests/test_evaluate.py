@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from evaluations import FIRST_SEED, Queue, anything, first_legal
 from exact_concentration import fewest_turns
-from servers import Server
 
 import twofold
 from twofold import cli, errors
@@ -140,8 +139,9 @@ def test_random_play_on_2x2_agrees_with_the_exact_solution() -> None:
     assert result.card["size"] == "2 x 2"
 
 
-def test_random_play_on_4x4_agrees_with_twenty_million_games() -> None:
-    result = twofold.evaluate("random", episodes=4_000, endpoint="embedded")
+@pytest.mark.parametrize("policy", ["random", twofold.policies.Random()], ids=["here", "served"])
+def test_random_play_on_4x4_agrees_with_twenty_million_games(policy: Any) -> None:
+    result = twofold.evaluate(policy, episodes=4_000, endpoint="embedded")
     assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
     assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
     low, high = result.summary["reached"][256]["interval"]
@@ -189,7 +189,7 @@ def test_a_random_number_of_zero_chooses_a_legal_action(monkeypatch: pytest.Monk
     ],
 )
 def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
-    policy: Any, dialect: str | None, size: Any, server: Server
+    policy: Any, dialect: str | None, size: Any
 ) -> None:
     arguments: dict[str, Any] = {"dialect": dialect, "size": size, "endpoint": "embedded"}
     one, many = (
@@ -208,12 +208,6 @@ def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
     assert json.loads(one.to_json())["policy_seconds"] is None
     again = twofold.Evaluation.from_json(one.to_json(games=True))
     assert np.isnan(again.policy_seconds)
-
-
-def test_random_play_in_the_server_agrees_too() -> None:
-    result = twofold.evaluate(twofold.policies.Random(), episodes=4_000, endpoint="embedded")
-    assert abs(result.scores.mean() - 1094.91) < 4 * 534.9 / 4_000**0.5
-    assert abs(result.moves.mean() - 118.387) < 4 * 37.76 / 4_000**0.5
 
 
 @pytest.mark.parametrize("dialect", [None, "pgx", "jumanji", "envpool"])
@@ -267,7 +261,7 @@ def test_a_search_and_a_network_are_evaluated_by_name(tmp_path: Path) -> None:
     assert result.card["symmetry averaging"] == "yes"
 
 
-def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
+def test_a_policy_in_the_server_needs_a_server() -> None:
     with pytest.raises(errors.InvalidArgument, match="runs in the server"):
         twofold.evaluate("greedy", env=Queue(2))
     for mode in ("sync", "vector_entry_point"):

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from evaluations import by_hand, first_legal
-from servers import Server
 
 import twofold
 from twofold import errors
@@ -230,7 +229,7 @@ def test_the_plot_shows_names_as_they_are_written(tmp_path: Path) -> None:
     assert shown == [*names[:2], "by ?"]
 
 
-def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
+def test_the_rule_card_shows_rules_and_means() -> None:
     class Searching:
         card = {"search_max_layers": 2, "symmetry_averaging": True, "weights_mb": 1.5}  # noqa: RUF012
 
