@@ -15,8 +15,7 @@ import TwofoldTestSupport
     private func session(
         lanes: Int, _ budget: MemoryBudget, _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws -> EnvironmentHost {
-        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
-        let session = try EnvironmentHost(request, service, budget)
+        let session = try EnvironmentHost(createRequest(lanes: lanes, change), service, budget)
         try bytes(of: (0..<UInt64(lanes)).map { $0 }).withUnsafeBytes {
             _ = try session.execute(.seededReset, payload: $0)
         }
@@ -56,14 +55,10 @@ import TwofoldTestSupport
             .solve(in: TableDirectory(path)) { _ in }.bytes
         var settings = ServiceSettings(threads: 1)
         settings.tables = path
-        guard
-            case .create(let request) = Request.OneOf_Op.create(
-                lanes: 1,
-                {
-                    ($0.game2048.rows, $0.game2048.columns) = (2, 3)
-                    $0.extraInfos = ["regret"]
-                })
-        else { fatalError() }
+        let request = createRequest(lanes: 1) {
+            ($0.game2048.rows, $0.game2048.columns) = (2, 3)
+            $0.extraInfos = ["regret"]
+        }
 
         let budget = MemoryBudget(limit: 1 << 30)
         let service = settings.service(budget)
@@ -82,8 +77,7 @@ import TwofoldTestSupport
     }
 
     @Test func `a create costs more than a step of the same lanes`() throws {
-        guard case .create(let request) = Request.OneOf_Op.create(lanes: 2048) else { fatalError() }
-        #expect(Work.cost(of: request) > 80_000)
+        #expect(Work.cost(of: createRequest(lanes: 2048)) > 80_000)
     }
 
     @Test func `a refused rollout releases the reservation for its policy`() throws {
@@ -180,13 +174,6 @@ import TwofoldTestSupport
         let large = try EnvironmentHost(long, service, budget)
         #expect(budget.used - before == small.bytes + more)
         #expect(large.bytes == small.bytes + more)
-    }
-
-    private func createRequest(
-        lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
-    ) -> CreateRequest {
-        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
-        return request
     }
 
     @Test func `a rollout reserves memory for its arrays while it runs`() throws {

@@ -25,12 +25,17 @@ extension Moment {
     static let start = Moment(nanoseconds: 0)
 }
 
+/// Returns a create request for the game 2048.
+func createRequest(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
+    guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
+    return request
+}
+
 extension EnvironmentHost {
     /// Returns a host with one board.
     static func small() throws -> EnvironmentHost {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
-        guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
-        return try EnvironmentHost(request, service, MemoryBudget(limit: .max))
+        return try EnvironmentHost(createRequest(lanes: 1), service, MemoryBudget(limit: .max))
     }
 }
 
