@@ -8,8 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from twofold import _text
 from twofold.datasets import file_format
 from twofold.datasets.reader import DatasetFile
@@ -152,10 +150,11 @@ def _card(dataset: DatasetFile) -> str:
     )
     # Every version of `datasets` reads this form, although versions since 4 write `list`.
     kinds["action_mask"] = f"sequence: int8\n    length: {file_format.NUM_ACTIONS}"
-    features = []
-    for field in file_format.schema(rows * columns):
-        dtype = np.dtype(field.type.to_pandas_dtype()).name
-        features.append(f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {dtype}')}")
+    kinds["reward"] = "dtype: float32"  # Arrow's name is float
+    features = [
+        f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {field.type}')}"
+        for field in file_format.schema(rows * columns)
+    ]
     title = f"2048 by {found['policy']}"
     return _CARD.format(
         # YAML does not join JSON's two escapes of a character such as an emoji.
