@@ -7,6 +7,7 @@ import html
 import json
 import math
 import re
+from array import array as packed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -273,14 +274,15 @@ class Evaluation:
             games, policy_seconds = document["games"], document["policy_seconds"]
             exponents, failures = games["max_exponents"], games.get("failures")
             regret = games.get("regret")
+            # A packed array refuses integers that do not fit; numpy 1 wraps them.
             found = Evaluation(
                 policy=document["policy"],
                 card=document["rule_card"],
-                seeds=np.array(games["seeds"], np.uint64),
+                seeds=np.array(packed("Q", games["seeds"])),
                 scores=np.array([math.nan if one is None else one for one in games["scores"]]),
                 moves=np.array(games["moves"], np.int64),
                 lengths=np.array(games["lengths"], np.int64),
-                max_exponents=None if exponents is None else np.array(exponents, np.uint8),
+                max_exponents=None if exponents is None else np.array(packed("B", exponents)),
                 seconds=document["seconds"],
                 policy_seconds=math.nan if policy_seconds is None else float(policy_seconds),
                 failures=None if failures is None else tuple(GameFailed(**f) for f in failures),
