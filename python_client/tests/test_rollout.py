@@ -723,7 +723,9 @@ def test_arrays_that_share_the_bytes_of_a_file_are_refused(tmp_path: Path) -> No
         with file.open("weights_0.npy", "w") as array:
             np.lib.format.write_array(array, np.zeros(1000))
         file.filelist *= 2
-    with pytest.raises(errors.InvalidArgument, match="larger than the file") as caught:
+    # Newer versions of zipfile refuse such a file themselves.
+    message = "larger than the file|Overlapped entries"
+    with pytest.raises(errors.InvalidArgument, match=message) as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
 
