@@ -208,7 +208,7 @@ class Collected:
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
             if "action_mask" in finals:
                 finals["action_mask"] = self._game.in_user_order(finals["action_mask"], -1)
-            # Copies, because the next reply overwrites the payload's memory.
+            # Copies, so that keeping the finals does not keep the whole payload in memory.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         arrays = self._split(reply, payload)
@@ -216,7 +216,7 @@ class Collected:
             arrays |= self._in_user_order(arrays, played)
         if not self._arrays:
             fresh = {name: array for name, array in arrays.items() if name not in self._out}
-            is_whole = reply.steps == self.steps and payload.flags.writeable
+            is_whole = reply.steps == self.steps
             made = fresh if is_whole else self._make_arrays(fresh, reply.steps)
             self._arrays = {name: (self._out | made)[name] for name in arrays}
         for name, array in arrays.items():
