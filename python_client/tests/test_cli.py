@@ -108,6 +108,18 @@ def test_an_argument_that_is_given_twice_is_wrong_usage(
 
 
 @pytest.mark.parametrize(
+    "command", ["evaluate random", "train {}/a.npz", "write-dataset random --out {}/a"]
+)
+@pytest.mark.parametrize("size", ["big", "3x4x5", "3x", ""])
+def test_a_size_without_one_or_two_sides_is_wrong_usage(
+    command: str, size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*command.format(tmp_path).split(), "--size", size]) == 2
+    expected = f"--size is {size!r}; expected 4, or 3x5 for rows x columns\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         "evaluate random --save {}/a.json",

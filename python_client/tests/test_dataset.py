@@ -228,7 +228,7 @@ def spoil(path: Path, column: str, row: int, value: Any) -> None:
         ("truncated", True, "row 700 .*: truncated is True"),
         ("action_mask", 0, "row 700 .*: action_mask is 0"),
         ("action", 9, "row 700 has an invalid action"),
-        ("lane", 99, "row 700 has an impossible lane or time"),
+        ("lane", 8, "row 700 has an impossible lane or time"),
         ("time", 0, "row 700 has an impossible lane or time"),
     ],
 )
@@ -324,6 +324,12 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a Twofold dataset"),
         ({"policy": None}, (), "not a Twofold dataset"),
+        ({"num_envs": 0}, (), "not a Twofold dataset"),
+        ({"num_envs": 513}, (), "not a Twofold dataset"),
+        ({"seed": -1}, (), "not a Twofold dataset"),
+        ({"transitions": 3000.0}, (), "not a Twofold dataset"),
+        ({"steps": True}, (), "not a Twofold dataset"),
+        ({"steps": 0}, range(file.num_row_groups), r"it contains \d+ steps; its metadata says 0"),
         ({"note": math.nan}, (), "not a Twofold dataset"),
         ({"arguments": {"reward": "/etc/passwd"}}, (), "not a Twofold dataset"),
         ({"arguments": {"size": "abc"}}, (), "its environment: size is 'abc'"),
@@ -338,6 +344,52 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
             writer.add_key_value_metadata({b"twofold": json.dumps(metadata | change).encode()})
         with pytest.raises(errors.InvalidDataset, match=text):
             twofold.datasets.verify(other, endpoint="embedded")
+
+
+def test_a_file_with_other_columns_is_not_replayed(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    file = parquet.ParquetFile(path)
+    table = file.read().drop_columns("truncated")
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({b"twofold": file.metadata.metadata[b"twofold"]})
+    with pytest.raises(errors.InvalidDataset, match=r"its columns are \['lane', .* expected \["):
+        twofold.datasets.verify(path, endpoint="embedded")
+
+
+@pytest.mark.usefixtures("small_groups")
+def test_progress_is_reported_after_each_row_group(tmp_path: Path) -> None:
+    written: list[Any] = []
+    verified: list[Any] = []
+    path = write(tmp_path, transitions=3001, progress=lambda *counts: written.append(counts))
+    twofold.datasets.verify(
+        path, endpoint="embedded", progress=lambda *counts: verified.append(counts)
+    )
+    rows = np.cumsum([len(part["time"]) for part in twofold.datasets.read(path)])
+    assert 3001 < rows[-1] < 3009
+    assert written == [(min(count, 3001), 3001) for count in rows]  # as requested
+    assert verified == [(count, rows[-1]) for count in rows]
+
+
+def test_an_argument_that_the_file_can_not_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(errors.InvalidArgument, match="the file can't record an argument: "):
+        write(tmp_path, wrappers=[gym.Wrapper])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("service", "error"),
+    [
+        ({"timeout": 0}, errors.InvalidArgument),
+        ({"endpoint": "ipc:///nowhere/s", "timeout": 0.1}, errors.DeadlineExceeded),
+    ],
+)
+def test_a_verification_does_not_blame_the_file_for_the_service(
+    service: dict[str, Any], error: type[Exception], tmp_path: Path
+) -> None:
+    path = write(tmp_path)
+    with pytest.raises(error):
+        twofold.datasets.verify(path, **service)
 
 
 def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
@@ -430,9 +482,10 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     path.write_bytes(b"PAR1 and nothing more")
     with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
         twofold.datasets.verify(path)
-    parquet.write_table(arrow.table({"a": [1]}), path)
-    with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):
-        next(twofold.datasets.read(path))
+    for store_schema in (True, False):  # without it, the file has no metadata at all
+        parquet.write_table(arrow.table({"a": [1]}), path, store_schema=store_schema)
+        with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):
+            next(twofold.datasets.read(path))
     metadata = {file_format.METADATA_KEY: b"[" * 100_000}
     parquet.write_table(arrow.table({"a": [1]}).replace_schema_metadata(metadata), path)
     with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):

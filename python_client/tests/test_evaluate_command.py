@@ -98,8 +98,13 @@ def test_the_command_finds_functions_of_modules(
         ("nowhere.py:f", "no file 'nowhere.py'"),
         ("mine.py", "'mine.py' is a file. A program with strategy(board) is judged in a sandbox"),
         ("mine.py:g", "has no 'g'"),
-        ("mine.py:not_a_policy", "expected a function"),
+        ("mine.py:not_a_policy", "policy is 5; expected a function"),
+        ("one.py:strategy", "policy function does not take two arguments; expected a function"),
+        ("one.py:strategy", "in a sandbox, use --strategy FILE"),
+        ("one.py:network", "twofold.policies.TorchPolicy turns a PyTorch network into such"),
         ("mine.py:Corner", "is the class Corner; pass an instance, policy = Corner()"),
+        ("carded.py:f", "the policy's card is int; expected a mapping"),
+        ("needs_module:f", "importing 'needs_module' raised ModuleNotFoundError: No module named"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
         ("broken.py:f", "broken.py:2 in divide)"),
         ("broken_module:f", "broken_module.py:2 in divide)"),
@@ -123,6 +128,12 @@ def test_the_command_reports_why_it_found_no_policy(
     for end in (".py", "_module.py"):
         (tmp_path / f"broken{end}").write_text("def divide():\n    1 / 0\ndivide()")
         (tmp_path / f"unclosed{end}").write_text("f = (")
+    (tmp_path / "one.py").write_text(
+        "def strategy(board): ...\nclass Network:\n    def __call__(self, boards): ...\n"
+        "network = Network()"
+    )
+    (tmp_path / "carded.py").write_text("def f(boards, mask): ...\nf.card = 5")
+    (tmp_path / "needs_module.py").write_text("import no_such_module")
     (tmp_path / "leaves.py").write_text("import sys; sys.exit(0)")
     (tmp_path / "lazy.py").write_text("def __getattr__(name): raise ImportError('no f')")
     (tmp_path / "model.zip").write_bytes(b"no zip")

@@ -174,6 +174,10 @@ def test_environments_that_can_not_be_evaluated_say_why() -> None:
     with pytest.raises(errors.InvalidArgument, match="begin at 1"):
         twofold.evaluate(lambda _, mask: mask.argmax(axis=1), env=envs, episodes=1)
     envs.close()
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make("Pendulum-v1")])
+    with pytest.raises(errors.InvalidArgument, match=r"action space is Box\(.*; expected Discrete"):
+        twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)
+    envs.close()
     envs = gym.vector.AsyncVectorEnv([lambda: gym.make("CartPole-v1")], shared_memory=False)
     with pytest.raises(errors.InvalidArgument, match="shared_memory"):
         twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)

@@ -1,5 +1,7 @@
 """Tests of recordings: small files that replay to the same board and score, or report a fault."""
 
+import base64
+import dataclasses
 import errno
 import itertools
 import json
@@ -85,6 +87,24 @@ def test_illegal_actions_are_steps_without_moves_or_random_draws() -> None:
     made = Recording.of_seed(RecordingRules(), seed, [illegal, legal])
     assert tuple(made.board.ravel()) == game.board
     assert made.verify().illegal_actions == 1
+    assert ", 1 illegal actions; every new tile follows from the generator" in str(made.verify())
+    moves = base64.b64decode(made.to_html().split('"moves": "', 1)[1].split('"', 1)[0])
+    assert moves[:4] == bytes((illegal, 0, 0xFF, legal))  # no motion and no new tile
+
+
+@pytest.mark.parametrize(
+    ("actions", "text"),
+    [
+        ([0, 1, 4], r"action 2 is 4; expected 0 \.\.\. 3"),
+        ([-1], "action 0 is -1;"),
+        ([0.5], r"actions are float64 of shape \(1,\)"),
+        ([[0]], r"of shape \(1, 1\); expected integers \(steps,\)"),
+    ],
+)
+def test_wrong_actions_are_not_recorded(actions: Any, text: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=text) as caught:
+        Recording.of_seed(RecordingRules(), 5, actions)
+    assert caught.value.field == "actions"
 
 
 def test_motions_are_listed_from_the_wall() -> None:
@@ -282,6 +302,41 @@ def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[st
     assert (verified.score, verified.moves) == (game.score, game.moves)
     assert verified.spawns_fit
     assert "fit the spawn law" in str(verified)
+
+
+def test_a_recording_may_start_in_the_middle_of_a_game(tmp_path: Path) -> None:
+    _, _, boards = play(11)
+    whole = Recording.from_boards(boards)
+    assert whole.spawns is not None
+    steps = list(whole.steps())[40:]
+    later = dataclasses.replace(
+        whole,
+        start=boards[40],
+        actions=whole.actions[40:],
+        spawns=whole.spawns[42:],
+        score=sum(step.reward for step in steps),
+    )
+    later.save(tmp_path / "a.json")
+    again = Recording.load(tmp_path / "a.json")
+    np.testing.assert_array_equal(again.first_board(), boards[40])
+    assert list(again.steps()) == steps
+    assert again.verify().moves == len(steps)
+
+
+def test_new_tiles_that_do_not_fit_the_moves_do_not_verify() -> None:
+    _, _, boards = play(11)
+    made = Recording.from_boards(boards)
+    assert made.spawns is not None
+    first, count = made.spawns[0], len(made.spawns)
+    for at, value, text in (
+        (1, first, f"start tile 1: outcome {first} cannot be placed; expected an empty cell"),
+        (5, 32, "step 3: outcome 32 cannot be placed"),
+        (count, 0, f"spawns lists {count + 1} new tiles; {count - 2} moves need {count}"),
+    ):
+        spawns = np.append(made.spawns, 0)[: max(count, at + 1)]
+        spawns[at] = value
+        with pytest.raises(errors.InvalidRecording, match=text):
+            dataclasses.replace(made, spawns=spawns).verify()
 
 
 def test_boards_that_do_not_follow_are_reported() -> None:

@@ -537,6 +537,18 @@ def test_a_server_that_plays_differently_is_reported(own_server: Server, uploads
     envs.close()
 
 
+def test_a_server_with_other_boards_is_reported(own_server: Server) -> None:
+    envs = make(own_server.ipc, recover=True)
+    play(envs, 10)
+    envs._session.link.spec.action_space.discrete.n = 5
+    own_server.kill()
+    own_server.start_again()
+    for _ in range(2):
+        with pytest.raises(errors.RecoveryFailed, match="other boards from the same arguments"):
+            one_step(envs, 10)
+    envs.close()
+
+
 def test_failed_recoveries_leave_no_sessions(own_server: Server) -> None:
     with Server("--max-policy-bytes", "5000") as small, FaultProxy(own_server.ipc) as proxy:
         envs = make(proxy.endpoint, recover=True)

@@ -22,6 +22,7 @@ from twofold import errors, policies, rules
 from twofold.envs import rollouts
 from twofold.envs.rollout import Collected
 from twofold.policies import served_policies
+from twofold.v1 import rollout_pb2 as wire
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
@@ -133,6 +134,31 @@ def test_given_actions_are_also_played_in_pieces(
     assert_same(twin.rollout(300, actions=actions), whole)
 
 
+def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(endpoint: str) -> None:
+    arguments: Any = {"dialect": "pgx", "autoreset_mode": "Disabled"}
+    envs = twofold.Game2048VectorEnv(4, endpoint=endpoint, **arguments)
+    envs.reset(seed=0)
+    played = envs.rollout(500, "random")
+    is_over: Any = ~played.action_masks[:-1].any(axis=2)
+    assert is_over[-1].all()
+    assert (played.actions[is_over] == 0).all()
+    assert len(np.unique(played.actions[~is_over])) == 4
+    given = np.full((3, 4), 2)
+    np.testing.assert_array_equal(envs.rollout(3, actions=given).actions, given)
+    envs.close()
+
+
+def test_policy_seeds_apply_once_to_a_rollout_in_pieces(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(33), make(33)
+    for one in (envs, twin):
+        one.reset(seed=4)
+    whole = envs.rollout(100, "random", policy_seed=6)
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 5_000)
+    assert_same(twin.rollout(100, "random", policy_seed=6), whole)
+
+
 def test_random_follows_the_documented_recipe(make: Any) -> None:
     envs = make(3)
     envs.reset(seed=20)
@@ -222,6 +248,22 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     assert one > greedy
     # 400 moves without a game over score about 7,000.
     assert two > 6000
+
+
+def test_a_search_uses_the_given_heuristic(make: Any) -> None:
+    heuristic = policies.Heuristic(*range(1, 9))
+    request = wire.RolloutRequest()
+    policies.Expectimax(heuristic=heuristic).write(request)
+    sent = {each.name: value for each, value in request.expectimax.heuristic.ListFields()}
+    assert sent == vars(heuristic)
+
+    played = []
+    for given in (None, policies.Heuristic(), policies.Heuristic(empty=-1e6)):
+        envs = make(16)
+        envs.reset(seed=0)
+        played.append(envs.rollout(20, policies.Expectimax(1, heuristic=given)).actions)
+    np.testing.assert_array_equal(played[0], played[1])
+    assert (played[0] != played[2]).any()
 
 
 def test_a_long_search_takes_several_requests(server: Server) -> None:
@@ -470,6 +512,27 @@ def test_an_equal_rollout_continues_after_the_steps_of_a_cancelled_one(
         ]
     play(twin, done[-1])
     assert_same(play(envs, 9), play(twin, 9))
+
+
+def test_no_other_call_begins_between_the_requests_of_a_rollout(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Except by `progress`. Here, a signal arrives while the client collects a reply."""
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+    envs, refused = make(4), []
+    envs.reset(seed=0)
+    add = Collected.add
+
+    def interrupted(*arguments: Any) -> Any:
+        with pytest.raises(gym.error.AlreadyPendingCallError):
+            envs.observe()
+        refused.append(True)
+        return add(*arguments)
+
+    monkeypatch.setattr(Collected, "add", interrupted)
+    envs.rollout(3, "random")
+    envs.rollout(3, "random", progress=lambda _: envs.observe())
+    assert len(refused) == 6
 
 
 @pytest.mark.parametrize("is_added", [False, True], ids=["before", "after"])
@@ -761,6 +824,19 @@ def test_a_pipe_is_not_a_network_and_nothing_waits_for_its_writer(tmp_path: Path
     with pytest.raises(errors.InvalidArgument, match=r"network\.npz is not a regular") as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
+
+
+@pytest.mark.parametrize(
+    ("infos", "problem"),
+    [(["no"], r"'no' is not one of \['chance', "), (["score"] * 2, "'score' is requested twice")],
+)
+def test_a_wrong_info_is_reported_with_its_problem(
+    make: Any, infos: list[str], problem: str
+) -> None:
+    envs = make(3, extra_infos=("chance",))
+    envs.reset(seed=0)
+    with pytest.raises(errors.InvalidArgument, match=problem):
+        envs.rollout(2, "random", infos=infos)
 
 
 def test_a_rollout_before_the_first_reset_is_refused(make: Any) -> None:

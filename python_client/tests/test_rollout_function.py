@@ -348,6 +348,7 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
         (lambda observations, mask: 1 / 0, "call 0: raised ZeroDivisionError"),
         (lambda observations, mask: mask.argmax(axis=1)[:3], r"returned int64 of shape \(3,\)"),
         (lambda observations, mask: mask[:, 0] * 0.5, "returned float64"),
+        (lambda observations, mask: [[0], [0, 1]], "returned list; expected an array"),
         (
             lambda observations, mask: mask.argmin(axis=1),
             r"chose action .* in row 0 \(lane 0, step 0",
