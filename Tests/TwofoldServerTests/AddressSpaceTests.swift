@@ -7,11 +7,7 @@ import TwofoldTestSupport
     private let directory = ScratchDirectory()
 
     @Test func `sessions get half of the memory that a limit on address space leaves`() throws {
-        let program = try #require(ServerProcess.program)
-        let server = try ServerProcess(command: [
-            "/bin/sh", "-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
-            directory.ipc(),
-        ])
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), limit: "-v 1500000")
         let limits = try Peer(to: server.endpoints()[0]).ask(Request(.hello)).reply.hello.limits
         #expect(Int(limits.maxBytes) < (1_500_000 * 1024 - MemoryPromise.kept) / 2)
         #expect(Int(limits.maxBytes) > 500_000 * 1024)
@@ -20,11 +16,7 @@ import TwofoldTestSupport
 
     @Test func `with too little address space the server does not start, and says how much it needs`() throws
     {
-        let program = try #require(ServerProcess.program)
-        let server = try ServerProcess(command: [
-            "/bin/sh", "-c", "ulimit -v 120000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
-            directory.ipc(),
-        ])
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), limit: "-v 120000")
         #expect(try server.exit() == .code(64))
         #expect(server.standardError.contains("ulimit -v"))
     }

@@ -128,8 +128,7 @@ import ZeroMQ
     func `listening to all hosts without encryption logs a warning`(endpoint: String, isLoud: Bool) throws {
         let process = try ServerProcess("serve", "--endpoint", endpoint)
         _ = try process.endpoints()
-        process.signal(SIGTERM)
-        #expect(try process.exit() == .code(0))
+        try process.stop()
         #expect(
             process.standardError.contains(/\ warning ANYBODY WHO REACHES tcp:\/\/\S+ CAN USE THIS SERVER/)
                 == isLoud, "\(process.standardError)")
@@ -143,8 +142,7 @@ import ZeroMQ
             "serve", "--endpoint", "tcp://0.0.0.0:0", "--curve-secret-key", path + ".key_secret",
             variables: ["CURVE_CLIENTS": clients])
         _ = try process.endpoints()
-        process.signal(SIGTERM)
-        #expect(try process.exit() == .code(0))
+        try process.stop()
         #expect(!process.standardError.contains("warning"), "\(process.standardError)")
         #expect(process.standardError.contains(/listening on tcp:\S+ encrypted=yes/))
     }
@@ -166,8 +164,7 @@ import ZeroMQ
             "serve", "--endpoint", directory.ipc(), "--curve-secret-key", path + ".key_secret",
             "--curve-clients", clients)
         _ = try process.endpoints()
-        process.signal(SIGTERM)
-        #expect(try process.exit() == .code(0))
+        try process.stop()
         #expect(process.standardError.contains("other users can read the secret key"))
         #expect(process.standardError.contains("the list of client keys is empty"))
         #expect(process.standardError.contains(/listening on ipc:\S+ encrypted=no/))

@@ -73,8 +73,7 @@ import ZeroMQ
         #expect(second.standardError.contains("another process serves the ipc path"))
         #expect(second.standardOutput.isEmpty)
         _ = try hello(directory.ipc())
-        first.signal(SIGTERM)
-        #expect(try first.exit() == .code(0))
+        try first.stop()
     }
 
     @Test func `the server ends if its parent is not the given process`() throws {
@@ -115,8 +114,7 @@ import ZeroMQ
         // Creating a session is logged.
         let player = try Player(Peer(to: endpoint), lanes: 1)
         try player.reset(seed: 1)
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
         #expect(directory.files == [])
     }
 
@@ -137,8 +135,7 @@ import ZeroMQ
         let before = log.fileHandleForReading.availableData
         #expect(before.count > 4096 && before.count <= 8192)
         try player.close()
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
         let after = try #require(try log.fileHandleForReading.readToEnd())
         let objects = try (before + after).split(separator: UInt8(ascii: "\n")).map {
             try #require(try JSONSerialization.jsonObject(with: $0) as? [String: Any])
@@ -155,8 +152,7 @@ import ZeroMQ
         _ = try server.endpoints()
         // The pipe is full from now on, whatever the server has logged before.
         fill(log)
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
     }
 
     @Test func `the server serves and ends even if standard output is full`() throws {
@@ -164,8 +160,7 @@ import ZeroMQ
         fill(output)
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), output: output)
         _ = try hello(directory.ipc())
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
     }
 
     @Test func `the server prints its endpoints as soon as standard output has room`() throws {
@@ -181,16 +176,14 @@ import ZeroMQ
             text += String(decoding: bytes, as: UTF8.self)
         }
         #expect(text.drop { $0 == "x" } == "listening on \(directory.ipc())\n")
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
     }
 
     @Test func `a state directory is created with its parents, for its user only`() throws {
         let state = directory.path + "/a/b/state"
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--state-dir", state)
         _ = try server.endpoints()
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
         let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
         #expect(mode == 0o700)
     }
@@ -198,13 +191,10 @@ import ZeroMQ
     @Test func `if a session can't be saved, log and exit status report it, and others are saved`()
         throws
     {
-        let program = try #require(ServerProcess.program)
         let state = directory.path + "/state"
         // With a limit of 20 KB for files, larger writes fail as on a full disk.
-        let server = try ServerProcess(command: [
-            "/bin/sh", "-c", "ulimit -f 40; exec \"$0\" \"$@\"", program, "serve",
-            "--endpoint", directory.ipc(), "--state-dir", state,
-        ])
+        let server = try ServerProcess(
+            "serve", "--endpoint", directory.ipc(), "--state-dir", state, limit: "-f 40")
         let peer = try Peer(to: server.endpoints()[0])
         let large = try Player(peer, lanes: 5000)
         try large.reset(seed: 1)
@@ -220,8 +210,7 @@ import ZeroMQ
         _ = try second.endpoints()
         #expect(try large.ask(.step, large.actions(turn: 0)).error?.code == .notFound)
         try small.reset(seed: 1)
-        second.signal(SIGTERM)
-        #expect(try second.exit() == .code(0))
+        try second.stop()
         let restored = /session [0-9a-f]{8} restored boards=1 environment=twofold\/Game2048-v0\n/
         #expect(second.standardError.contains(restored), "\(second.standardError)")
         let ended = /session [0-9a-f]{8} ended: [^\n]* requests=2 seconds=\d+\.\d+\n/
@@ -251,8 +240,7 @@ import ZeroMQ
             #expect(reply.limits.maxBoards == 3003)
             #expect(reply.limits.maxBytes == 5_000_000)
             #expect(reply.limits.idleTimeout == 60)
-            server.signal(SIGTERM)
-            #expect(try server.exit() == .code(0))
+            try server.stop()
             #expect(server.standardError == "", "errors only")
         }
         let server = try ServerProcess(
@@ -266,8 +254,7 @@ import ZeroMQ
         #expect(reply.limits.maxMessageBytes == 200_000)
         #expect(reply.limits.maxBoardsPerSession == 2002)
         #expect(reply.limits.maxSessions == 8)
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
         #expect(server.standardError.contains("starting"))
     }
 
@@ -330,9 +317,8 @@ import ZeroMQ
         "ipc://relative", "5555", "",
     ])
     func `a text that is not an endpoint is wrong usage`(endpoint: String) throws {
-        let program = try #require(ServerProcess.program)
         for command in ["serve", "ping"] {
-            let process = try ServerProcess(command: [program, command, "--endpoint", endpoint])
+            let process = try ServerProcess(command, "--endpoint", endpoint)
             #expect(try process.exit() == .code(64))
             #expect(process.standardOutput.isEmpty)
             #expect(process.standardError.contains("'\(endpoint)' must "), "\(process.standardError)")
@@ -369,9 +355,8 @@ import ZeroMQ
     }
 
     @Test func `the command version prints the version`() throws {
-        for arguments in [["version"], ["--version"]] {
-            let program = try #require(ServerProcess.program)
-            let server = try ServerProcess(command: [program] + arguments)
+        for argument in ["version", "--version"] {
+            let server = try ServerProcess(argument)
             #expect(try server.exit() == .code(0))
             #expect(server.standardOutput == EnvironmentService.version + "\n")
         }
@@ -383,8 +368,7 @@ import ZeroMQ
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--log-format", "json")
         let player = try Player(Peer(to: server.endpoints()[0]), lanes: 2)
         try player.close()
-        server.signal(SIGTERM)
-        #expect(try server.exit() == .code(0))
+        try server.stop()
         let lines = server.standardError.split(separator: "\n")
         var messages: [String] = []
         for line in lines {

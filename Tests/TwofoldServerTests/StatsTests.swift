@@ -178,19 +178,16 @@ import ZeroMQ
 
     @Test func `ping exits with 0 if a server is ready, and with 1 if nothing answers`() throws {
         let server = try RunningServer(directory.ipc())
-        let program = try #require(ServerProcess.program)
-        let ready = try ServerProcess(
-            command: [program, "ping", "--endpoint", server.endpoint, "--timeout", "60"])
+        let ready = try ServerProcess("ping", "--endpoint", server.endpoint, "--timeout", "60")
         #expect(try ready.exit() == .code(0))
         #expect(ready.standardOutput.hasPrefix("ready: twofold-server \(EnvironmentService.version)"))
         let variable = try ServerProcess(
-            command: [program, "ping", "--timeout", "60"],
-            variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
+            "ping", "--timeout", "60", variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
         #expect(try variable.exit() == .code(0))
         let silent = try ServerProcess(
-            command: [program, "ping", "--endpoint", directory.ipc("nobody"), "--timeout", "0.05", "--live"])
+            "ping", "--endpoint", directory.ipc("nobody"), "--timeout", "0.05", "--live")
         #expect(try silent.exit() == .code(1))
-        let wrong = try ServerProcess(command: [program, "ping", "--timeout", "0"])
+        let wrong = try ServerProcess("ping", "--timeout", "0")
         #expect(try wrong.exit() == .code(64))
     }
 }

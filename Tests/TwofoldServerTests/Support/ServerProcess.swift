@@ -30,13 +30,16 @@ final class ServerProcess {
             .first { access($0, X_OK) == 0 }
     }()
 
-    /// Starts the server with these arguments and TWOFOLD_ variables. `output` and `errors` replace its
-    /// standard output and error.
+    /// Starts the server with these arguments and TWOFOLD_ variables. `limit` is an argument of `ulimit`. `output` and
+    /// `errors` replace the server's standard output and error.
     convenience init(
-        _ arguments: String..., variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
+        _ arguments: String..., limit: String? = nil, variables: [String: String] = [:], output: Pipe? = nil,
+        errors: Pipe? = nil
     ) throws {
         let program = try #require(Self.program, "no twofold-server next to the tests: build it first")
-        try self.init(command: [program] + arguments, variables: variables, output: output, errors: errors)
+        let shell = limit.map { limit in ["/bin/sh", "-c", "ulimit \(limit); exec \"$0\" \"$@\""] } ?? []
+        try self.init(
+            command: shell + [program] + arguments, variables: variables, output: output, errors: errors)
     }
 
     /// Starts any command.
@@ -108,6 +111,12 @@ final class ServerProcess {
     }
 
     func signal(_ signal: Int32) { kill(pid, signal) }
+
+    /// Asks the server to stop, and checks that it ends with status 0.
+    func stop(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        signal(SIGTERM)
+        #expect(try exit() == .code(0), sourceLocation: sourceLocation)
+    }
 
     /// The bytes of resident memory.
     var residentBytes: Int {
