@@ -8,44 +8,13 @@ import ZeroMQ
 @Suite struct BatchTests {
     private let directory = ScratchDirectory()
 
-    /// The number of boards of a large batch, which a queue processes in many chunks.
-    private let lanes = 5000
-
-    @Test func `one large batch gives the same bytes as many small ones`() throws {
-        let server = try RunningServer(directory.ipc())
-        let peer = try Peer(to: server.endpoint)
-        let large = try Player(peer, lanes: lanes)
-        let small = try (0..<50).map { _ in try Player(peer, lanes: 100) }
-        func compare(_ reply: [UInt8], _ replies: [[UInt8]], _ kind: String) {
-            let layout =
-                switch kind {
-                case "step": (large.created.step, small[0].created.step)
-                case "afterstates": (large.created.afterstates, small[0].created.afterstates)
-                default: (large.created.reset, small[0].created.reset)
-                }
-            for (number, part) in replies.enumerated() {
-                let range = number * 100..<(number + 1) * 100
-                let same = layout.0.rows(range, of: reply) == layout.1.rows(0..<100, of: part)
-                #expect(same, "lanes \(range) of \(kind)")
-            }
-        }
-        let seeds = small.indices.map { UInt64(7 + $0 * 100) }
-        compare(
-            try large.reset(seed: 7), try zip(small, seeds).map { try $0.reset(seed: $1) }, "reset")
-        for turn in 0..<3 {
-            compare(try large.step(turn: turn), try small.map { try $0.step(turn: turn) }, "step")
-        }
-        compare(
-            try large.execute(.afterstates), try small.map { try $0.execute(.afterstates) }, "afterstates")
-        compare(try large.observe(), try small.map { try $0.observe() }, "observe")
-    }
-
     @Test func `one thread and several threads give the same bytes`() throws {
         let servers = try [1, 2, 5].map { threads in
             try RunningServer(directory.ipc("threads-\(threads)"), threads: threads)
         }
         let replies = try servers.map { server in
-            let player = try Player(try Peer(to: server.endpoint), lanes: lanes)
+            // A queue processes this many boards in many chunks.
+            let player = try Player(try Peer(to: server.endpoint), lanes: 5000)
             var replies = [try player.reset(seed: 99)]
             for turn in 0..<5 { replies.append(try player.step(turn: turn)) }
             replies.append(try player.execute(.afterstates))

@@ -204,20 +204,6 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         }
     }
 
-    @Test func `observe repeats the last step's observations and infos`() throws {
-        let session = try Session { $0.maxEpisodeSteps = 3 }
-        try session.reset()
-        for _ in 0..<10 {
-            let step = try session.step([0, 1, 2, 3])
-            let observe = try session.observe()
-            for array in session.created.reset.arrays {
-                #expect(
-                    try session.array(array.name, of: step, in: session.created.step)
-                        == session.array(array.name, of: observe, in: session.created.reset))
-            }
-        }
-    }
-
     @Test func `afterstates are the boards before the spawn, and change nothing`() throws {
         let session = try Session()
         let row: [UInt8] = [1, 1, 0, 2]

@@ -236,8 +236,6 @@ final class Player {
 
     func actions(turn: Int) -> [UInt8] { (0..<lanes).map { UInt8(($0 + turn) % 4) } }
 
-    func observe() throws -> [UInt8] { try execute(.observe) }
-
     func close() throws { try execute(.close) }
 }
 
