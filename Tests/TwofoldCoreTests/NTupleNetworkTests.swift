@@ -48,7 +48,6 @@ extension NTupleNetwork {
                 images += [image, mirrored]
                 image = (0..<16).map { image[$0 % 4 * 4 + 3 - $0 / 4] }
             }
-            #expect(Set(images).count >= 1)
             var value: Float = 0
             var table = 0
             for tuple in form.tuples {

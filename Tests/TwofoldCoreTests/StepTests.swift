@@ -142,8 +142,10 @@ import Testing
         let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
         for step in 1...4 {
-            try batch.step([step == 2 ? 3 : 1])
+            // With this seed, only the first slide to the right moves tiles.
+            try batch.step([1])
             #expect(batch.integer("episode_length") == step)
+            #expect(batch.integer("moves") == 1)
             #expect(batch.isTruncated() == (step == 4))
             #expect(!batch.isTerminated())
         }
@@ -159,17 +161,6 @@ import Testing
             try batch.step([UInt8(step % 4)])
             #expect(batch.isTruncated() == (step == 4))
         }
-    }
-
-    @Test func `illegal actions alone reach the step limit`() throws {
-        let batch = try TestBatch(config, maxEpisodeSteps: 3)
-        try batch.reset(seeds: [0], boards: [[1, 0, 2, 0]])
-        for step in 1...3 {
-            try batch.step([3])
-            #expect(batch.isTruncated() == (step == 3))
-        }
-        #expect(batch.observation() == [1, 0, 2, 0])
-        #expect(batch.integer("moves") == 0)
     }
 
     @Test func `an episode that ends by the rules in its last allowed step is terminated and truncated`()
@@ -304,20 +295,6 @@ import Testing
         try batch.reset(mask: [0, 0, 1])
         try batch.step([3, 3, 3])
         #expect((0..<3).map { batch.integer("episode_length", lane: $0) } == [2, 1, 1])
-    }
-
-    @Test func `with autoreset disabled a step of a truncated lane is also refused`() throws {
-        let batch = try TestBatch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
-        try batch.reset(seed: 0)
-        try batch.step([0])
-        try batch.step([1])
-        #expect(batch.isTruncated())
-        let error = try #require(throws: EnvironmentError.self) { try batch.step([2]) }
-        #expect(error.kind == .failedPrecondition)
-        #expect(error.lane == 0)
-        try batch.reset()
-        try batch.step([2])
-        #expect(batch.integer("episode_length") == 1)
     }
 
     // MARK: against the model
