@@ -44,6 +44,28 @@ extension Request.OneOf_Op {
         return .create(request)
     }
 
+    /// Returns an expand request for the game 2048.
+    package static func expand(
+        _ operation: ExpandOperation, boards: Int, _ change: (inout ExpandRequest) -> Void = { _ in }
+    ) -> Self {
+        var request = ExpandRequest()
+        request.environmentID = "twofold/Game2048-v0"
+        request.count = UInt64(boards)
+        request.operation = operation
+        change(&request)
+        return .expand(request)
+    }
+
+    /// Returns a rollout request.
+    package static func rollout(
+        steps: UInt32, maxPayloadBytes: UInt64 = 0, _ change: (inout RolloutRequest) -> Void
+    ) -> Self {
+        var request = RolloutRequest()
+        (request.steps, request.maxPayloadBytes) = (steps, maxPayloadBytes)
+        change(&request)
+        return .rollout(request)
+    }
+
     /// A request that resets all lanes with new seeds.
     package static var seededReset: Self {
         var request = ResetRequest()

@@ -297,12 +297,9 @@ import TwofoldTestSupport
     }
 
     @Test func `expand writes to the caller's memory, and computes nothing if it does not fit`() throws {
-        var request = ExpandRequest()
-        request.environmentID = "twofold/Game2048-v0"
-        request.count = 1
-        request.operation = .legal
+        let request = Request(.expand(.legal, boards: 1))
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
-        let answer = library.call(Request(.expand(request)), board)
+        let answer = library.call(request, board)
         #expect(answer.payload == [0, 1, 1, 1])
         guard case .expand(let reply) = try answer.reply.result else {
             Issue.record("no reply")
@@ -310,29 +307,28 @@ import TwofoldTestSupport
         }
         #expect(reply.count == 1)
         library.payloadRoom = 3
-        let small = library.call(Request(.expand(request)), board)
+        let small = library.call(request, board)
         #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.payload == 4)
         // Not even the boards were looked at.
         let wrong = [99] + board.dropFirst()
-        #expect(library.call(Request(.expand(request)), wrong).status == TWOFOLD_TOO_SMALL)
+        #expect(library.call(request, wrong).status == TWOFOLD_TOO_SMALL)
         library.payloadRoom = 4
-        #expect(library.call(Request(.expand(request)), wrong).error?.field == "boards")
-        #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
+        #expect(library.call(request, wrong).error?.field == "boards")
+        #expect(library.call(request, [1]).error?.field == "payload")
     }
 
     @Test(arguments: [4, 5])
     func `expand may answer in the memory of its payload`(size: Int) throws {
-        var request = ExpandRequest()
-        request.environmentID = "twofold/Game2048-v0"
-        (request.game2048.rows, request.game2048.columns) = (UInt32(size), UInt32(size))
-        request.count = 100
-        request.operation = .move
+        let request = Request(
+            .expand(.move, boards: 100) {
+                ($0.game2048.rows, $0.game2048.columns) = (UInt32(size), UInt32(size))
+            })
         let count = 100 * size * size
         var payload: [UInt8] = []
         for cell in 0..<count { payload.append(UInt8((cell * 7 + cell / 5) % 4)) }
         for action in 0..<100 { payload.append(UInt8(action % 4)) }
-        let expected = library.call(Request(.expand(request)), payload).payload
-        let header = Request(.expand(request)).bytes
+        let expected = library.call(request, payload).payload
+        let header = request.bytes
         var (room, text) = (payload, [UInt8](repeating: 0, count: 1 << 10))
         room += [UInt8](repeating: 0, count: expected.count)
         room.withUnsafeMutableBufferPointer { room in
@@ -349,12 +345,8 @@ import TwofoldTestSupport
     }
 
     @Test func `a reply whose header does not fit leaves the payload's memory unchanged`() throws {
-        var request = ExpandRequest()
-        request.environmentID = "twofold/Game2048-v0"
-        request.count = 1
         func ask(_ operation: ExpandOperation, _ board: [UInt8], room: Int) -> (Int32, [UInt8], Int) {
-            request.operation = operation
-            let header = Request(.expand(request)).bytes
+            let header = Request(.expand(operation, boards: 1)).bytes
             var (text, payload) = ([UInt8](repeating: 7, count: room), [UInt8](repeating: 7, count: 200))
             return text.withUnsafeMutableBufferPointer { text in
                 payload.withUnsafeMutableBufferPointer { payload in

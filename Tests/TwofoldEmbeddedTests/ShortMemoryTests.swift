@@ -89,10 +89,7 @@ private func play(leaving bytes: Int) throws -> [String] {
         try attempt(name) { library.call(Request(op, session: .init(id), seq: seq), payload) }
     }
 
-    var expand = ExpandRequest()
-    (expand.environmentID, expand.count) = ("twofold/Game2048-v0", UInt64(lanes))
-    expand.operation = .afterstates
-    _ = try ask("expand", .expand(expand), [UInt8](repeating: 1, count: 16 * lanes))
+    _ = try ask("expand", .expand(.afterstates, boards: lanes), [UInt8](repeating: 1, count: 16 * lanes))
     _ = try ask("create", .create(lanes: lanes) { $0.autoresetMode = .sameStep })
     _ = try ask("reset", .seededReset, [UInt8](repeating: 1, count: 8 * lanes))
     let actions = [Int64](repeating: 0, count: lanes)
@@ -113,11 +110,7 @@ private func play(leaving bytes: Int) throws -> [String] {
     var restore = RestoreRequest()
     restore.count = UInt64(lanes)
     _ = try ask("restore", .restore(restore), snapshot)
-    var rollout = RolloutRequest()
-    (rollout.steps, rollout.maxPayloadBytes) = (1, 1 << 20)
-    rollout.random = .init()
-    _ = try ask("random", .rollout(rollout))
-    rollout.greedy = .init()
-    _ = try ask("greedy", .rollout(rollout))
+    _ = try ask("random", .rollout(steps: 1, maxPayloadBytes: 1 << 20) { $0.random = .init() })
+    _ = try ask("greedy", .rollout(steps: 1, maxPayloadBytes: 1 << 20) { $0.greedy = .init() })
     return refused
 }

@@ -8,23 +8,17 @@ import ZeroMQ
 /// Tests expand requests over a socket. They apply the rules to arrays of boards, without a session.
 @Suite struct ExpandTests {
     private static func legal(of boards: Int) -> (Request, [UInt8]) {
-        var expand = ExpandRequest()
-        expand.environmentID = "twofold/Game2048-v0"
-        expand.count = UInt64(boards)
-        expand.operation = .legal
         var dice = Dice(seed: UInt64(boards))
-        return (Request(.expand(expand), epoch: 0), dice.bytes(16 * boards).map { $0 % 4 })
+        let request = Request(.expand(.legal, boards: boards), epoch: 0)
+        return (request, dice.bytes(16 * boards).map { $0 % 4 })
     }
 
     /// A slow request: its 8 x 8 boards use the readable rules.
     private static let slow: (Request, [UInt8]) = {
-        var expand = ExpandRequest()
-        expand.environmentID = "twofold/Game2048-v0"
-        expand.count = 20_000
-        expand.operation = .afterstates
-        expand.game2048.rows = 8
-        expand.game2048.columns = 8
-        return (Request(.expand(expand), epoch: 0), [UInt8](repeating: 1, count: 64 * 20_000))
+        let request = Request(
+            .expand(.afterstates, boards: 20_000) { ($0.game2048.rows, $0.game2048.columns) = (8, 8) },
+            epoch: 0)
+        return (request, [UInt8](repeating: 1, count: 64 * 20_000))
     }()
 
     private static let slowReplyBytes = 20_000 * (4 * 64 + 4 * 4 + 4)

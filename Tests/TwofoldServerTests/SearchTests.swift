@@ -9,14 +9,6 @@ import ZeroMQ
 
 /// Tests that rollouts with a search do not delay other clients.
 @Suite struct SearchTests {
-    private static func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
-        var request = RolloutRequest()
-        request.steps = 1_000_000
-        request.maxPayloadBytes = 1 << 20
-        change(&request)
-        return .rollout(request)
-    }
-
     @Test func `other clients step during a search, and the search ends in time`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") {
@@ -27,7 +19,7 @@ import ZeroMQ
         let other = try Player(Peer(to: server.endpoint), lanes: 64)
         try searcher.reset(seed: 0)
         try other.reset(seed: 0)
-        let search = Self.rollout {
+        let search = Request.OneOf_Op.rollout(steps: 1_000_000, maxPayloadBytes: 1 << 20) {
             $0.expectimax.depth = 3
             $0.expectimax.extension = 3
         }

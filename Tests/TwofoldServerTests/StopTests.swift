@@ -106,36 +106,29 @@ import ZeroMQ
             try player.reset(seed: 1)
             return player
         }
-        func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
-            var request = RolloutRequest()
-            request.steps = .max
-            request.maxPayloadBytes = 1 << 30
-            change(&request)
-            return .rollout(request)
-        }
         let steppers = try (0..<2).map { _ in try player(lanes: queuedBatch) }
         let rollers = try (0..<20).map { _ in try player(lanes: 1) }
         let searchers = try (0..<3).map { _ in try player(lanes: 64) }
         for player in searchers {
             try player.send(
-                rollout {
+                .rollout(steps: .max, maxPayloadBytes: 1 << 30) {
                     $0.expectimax.depth = 8
                     $0.expectimax.tableBytes = 1 << 20
                 })
         }
         // These requests have no session. Each is answered in parts after a tenth of a second.
-        var explain = ExpandRequest()
-        explain.environmentID = "twofold/Game2048-v0"
-        explain.operation = .explain
-        explain.count = 5000
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
         let next: [UInt8] = [1, 0, 0, 2] + [UInt8](repeating: 0, count: 12)
         let boards =
             (0..<5000).flatMap { _ in board } + [UInt8](repeating: 1, count: 5000)
             + (0..<5000).flatMap { _ in next }
         let asker = try Peer(.dealer, to: endpoint)
-        for seq: UInt64 in 1...300 { try asker.send(Request(.expand(explain), seq: seq), boards) }
-        for player in rollers { try player.send(rollout { $0.random = .init() }) }
+        for seq: UInt64 in 1...300 {
+            try asker.send(Request(.expand(.explain, boards: 5000), seq: seq), boards)
+        }
+        for player in rollers {
+            try player.send(.rollout(steps: .max, maxPayloadBytes: 1 << 30) { $0.random = .init() })
+        }
         for player in steppers { try player.send(.step, player.actions(turn: 0)) }
         // The server has taken all requests.
         while try asker.receive().reply.seq != 300 {}

@@ -22,23 +22,12 @@ import TwofoldTestSupport
         return session
     }
 
-    private func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
-        var request = RolloutRequest()
-        request.steps = 1
-        change(&request)
-        return .rollout(request)
-    }
-
     @Test func `a session whose longest reply is kept can be stepped, even if others have taken all memory`()
         throws
     {
         let budget = MemoryBudget(limit: 1 << 20)
         let session = try session(lanes: 5, budget) { $0.autoresetMode = .sameStep }
-        let kept = try session.execute(
-            rollout {
-                $0.steps = 10
-                $0.random = .init()
-            }, payload: nil)
+        let kept = try session.execute(.rollout(steps: 10) { $0.random = .init() }, payload: nil)
         let others = try budget.reserve(budget.limit - budget.used)
         try [0, 1, 2, 3, 0 as UInt8].withUnsafeBytes { (actions: UnsafeRawBufferPointer) in
             _ = try session.execute(.step(.init()), payload: actions)
@@ -84,14 +73,14 @@ import TwofoldTestSupport
         let budget = MemoryBudget(limit: 1 << 30)
         let session = try session(lanes: 1, budget)
         let before = budget.used
-        let tooDeep = rollout {
+        let tooDeep = Request.OneOf_Op.rollout(steps: 1) {
             $0.expectimax.depth = 9
             $0.expectimax.tableBytes = 500_000_000
         }
         #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == before)
         // A stored policy stays reserved, and a refused policy does not change that.
-        let search = rollout {
+        let search = Request.OneOf_Op.rollout(steps: 1) {
             $0.expectimax.depth = 1
             $0.expectimax.tableBytes = 1 << 20
         }
@@ -184,7 +173,7 @@ import TwofoldTestSupport
             let budget = MemoryBudget(limit: bytes + room)
             let session = try session(lanes: lanes, budget)
             let before = budget.used
-            let random = rollout { $0.random = .init() }
+            let random = Request.OneOf_Op.rollout(steps: 1) { $0.random = .init() }
             var kept = 0
             if fits {
                 let payload = try #require(try session.execute(random, payload: nil).payload)
