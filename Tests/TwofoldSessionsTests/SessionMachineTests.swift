@@ -103,43 +103,6 @@ import TwofoldTestSupport
         #expect(effects.contains { $0.sent != nil })
         #expect(machine.statistics.counters.executed == 0)
     }
-
-    @Test func `a caller's actions may have any width, and are compared by value`() throws {
-        let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
-        var effects: [SessionMachine.Effect] = []
-        func step<Value: FixedWidthInteger>(_ actions: [Value]) -> StoredReply? {
-            actions.withUnsafeBytes { bytes in
-                effects = []
-                let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
-                machine.takeStep(
-                    SessionID(id)!, epoch: 1, seq: 3,
-                    actions: Frame(ofCaller: bytes.baseAddress, actions.count, width: width)!, from: Route(),
-                    into: &effects)
-                guard let work = effects.first?.work else { return effects.first?.sent?.reply }
-                effects = []
-                machine.finish(
-                    work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
-                return effects.first?.sent?.reply
-            }
-        }
-        for (op, seq, payload) in [(.create(lanes: 2), 1, nil), (.seededReset, 2, 16)]
-            as [(Request.OneOf_Op, UInt64, Int?)]
-        {
-            effects = []
-            machine.take(
-                header: frame(Request(op, session: id, seq: seq).bytes),
-                payload: payload.map { frame([UInt8](repeating: 0, count: $0)) }, from: Route(),
-                into: &effects)
-            let work = try #require(effects.first?.work)
-            machine.finish(work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
-        }
-        let reply = try #require(step([1, 2] as [Int64]))
-        #expect(reply.isPlainStep)
-        #expect(step([1, 2] as [UInt8]) === reply && step([1, 2] as [Int16]) === reply)
-        for other in [step([1, 3] as [UInt8]), step([1, 258] as [Int32]), step([1] as [UInt8])] {
-            #expect(try Reply(bytes: #require(other).header).error.code == .conflict)
-        }
-    }
 }
 
 extension SessionMachine.Effect {
