@@ -36,13 +36,12 @@ final class ModelClient {
         /// Whether the server has refused a request since the last reply.
         var wasRefused = false
         /// The last request and its reply.
-        var last: (header: [UInt8], payload: [UInt8]?, reply: World.Packet)?
+        var last: (request: Request, payload: [UInt8]?, reply: World.Packet)?
     }
 
     private struct Waiting {
         var hold: Hold
         let request: Request
-        let header: [UInt8]
         let payload: [UInt8]?
         /// The purpose of the request, which determines the expected reply.
         var purpose = Purpose.request
@@ -167,12 +166,12 @@ final class ModelClient {
         let (op, payload) = anyRequest(session, &dice)
         switch dice.below(60) {
         case 0:
-            if let last = hold.last, let again = last.header.withUnsafeBytes({ Request(frame: $0) }) {
+            if let last = hold.last {
                 if var other = last.payload, !other.isEmpty, laterDice.once(in: 2) {
                     other[other.count - 1] ^= 1
-                    return send(again, other, hold, .wrong([.conflict]))
+                    return send(last.request, other, hold, .wrong([.conflict]))
                 }
-                return send(again, last.payload, hold, .again(last.reply))
+                return send(last.request, last.payload, hold, .again(last.reply))
             }
         case 1:
             // Send a different request with the number of the last one.
@@ -197,9 +196,7 @@ final class ModelClient {
     ) {
         if case .close = request.op, hold.session.owner == owner { hold.session.mayBeClosed = true }
         if case .resume = purpose { hold.session.mayHaveMoved = true }
-        let waiting = Waiting(
-            hold: hold, request: request, header: request.frame, payload: payload, purpose: purpose)
-        transmit(waiting)
+        transmit(Waiting(hold: hold, request: request, payload: payload, purpose: purpose))
     }
 
     private func transmit(_ waiting: Waiting) {
@@ -210,7 +207,7 @@ final class ModelClient {
         }
         waiting.tries += 1
         waiting.retryAt = run.world.now + 20_000_000 << min(waiting.tries, 6)
-        run.world.send(socket!, header: waiting.header, payload: waiting.payload)
+        run.world.send(socket!, header: waiting.request.frame, payload: waiting.payload)
         waiting.wasDamaged = waiting.wasDamaged || run.world.isDamaged(socket!)
         run.world.wake(number, at: waiting.retryAt)
         state = .waiting(waiting)
@@ -276,7 +273,7 @@ final class ModelClient {
         case .request:
             hold.seq = waiting.request.seq
             hold.wasRefused = false
-            hold.last = (waiting.header, waiting.payload, packet)
+            hold.last = (waiting.request, waiting.payload, packet)
             session.acknowledged = max(session.acknowledged, hold.seq)
             switch reply.result {
             case .create: run.add(session)

@@ -87,10 +87,6 @@ final class Oracle {
 
         init(of owner: String?) { self.owner = owner }
 
-        func isSame(as other: Question) -> Bool {
-            question?.isSame(as: other) ?? false
-        }
-
         /// Returns the layouts of the arrays in the result's payload; nil if the payload is one piece.
         func layouts(of result: Reply.OneOf_Result) -> [PayloadLayoutMessage]? {
             switch result {
@@ -304,7 +300,7 @@ final class Oracle {
             case .notFound:
                 error.field == "session" && (!record.isClosed || isLast) && request.epoch <= record.epoch
             case .outOfSequence: isLast || isNext
-            case .conflict: isLast && record.isSame(as: question)
+            case .conflict: isLast && record.question?.isSame(as: question) == true
             default: false
             }
         if record.pending?.question.isSame(as: question) == true { record.pending = nil }

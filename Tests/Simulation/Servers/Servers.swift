@@ -27,7 +27,7 @@ final class Servers {
     private let configuration: ServerConfiguration
     private let disk: SimulatedDisk?
     /// The maximum frame size that a server accepts, in bytes.
-    let maxMessageBytes: Int
+    var maxMessageBytes: Int { configuration.service.limits.maxMessageBytes }
     private var count = 0
     /// The server of line 0; nil while it is down. Its successors have the same disk.
     private(set) var first: SimulatedServer?
@@ -53,7 +53,6 @@ final class Servers {
             limits.maxBytes = 100_000 + later.below(400_000)
         }
         settings.limits = limits
-        maxMessageBytes = limits.maxMessageBytes
         settings.limits.maxPolicyBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()

@@ -37,7 +37,7 @@ struct Unanswered {
 extension Oracle.Question {
     fileprivate func isReplaced(by newer: Self) -> Bool {
         switch (request.op, newer.request.op) {
-        case (.hello, _), (.stats, _), (.expand, _): false
+        case _ where isOfNoSession: false
         case (.resume, .resume): request.session == newer.request.session
         default: isSame(as: newer)
         }

@@ -14,8 +14,6 @@ struct EventQueue<Event> {
     private var heap: [Entry] = []
     private var added = 0
 
-    var isEmpty: Bool { heap.isEmpty }
-
     mutating func add(_ event: Event, at time: Int) {
         heap.append(Entry(time: time, order: added, event: event))
         added += 1

@@ -51,11 +51,6 @@ final class World {
         var isRequestDamaged = false
     }
 
-    private struct Program {
-        var ticket = 0
-        var sockets: Set<Int> = []
-    }
-
     let seed: UInt64
     private(set) var now = 0
     /// The part of ``now`` that comes from jumps of the clock.
@@ -67,7 +62,8 @@ final class World {
     private(set) var oracle: Oracle!
     private(set) var servers: Servers!
     private var queue = EventQueue<Event>()
-    private var clients: [Program]
+    /// The number of each client's newest wake-up time, which replaces the earlier ones.
+    private var tickets: [Int]
     private var sockets: [Int: Socket] = [:]
     private var socketCount = 0
     private var networkDownUntil = 0
@@ -83,7 +79,7 @@ final class World {
         self.seed = seed
         faults = Faults(seed: seed, disabled: disabled, suppressed: suppressed)
         var dice = Dice(seed: seed)
-        self.clients = Array(repeating: Program(), count: clients)
+        tickets = Array(repeating: 0, count: clients)
         clock = SimulatedClock(seed: seed)
         latency = 20_000 + dice.below(400_000)
         timeBetweenTroubles = 200_000_000 + dice.below(3_000_000_000)
@@ -156,7 +152,7 @@ final class World {
             clock.set(now)
             events += 1
             switch event {
-            case .wake(let client, let ticket): if clients[client].ticket == ticket { return client }
+            case .wake(let client, let ticket): if tickets[client] == ticket { return client }
             case .request(let packet): arrive(packet)
             case .reply(let packet):
                 guard sockets[packet.socket] != nil, now >= networkDownUntil || dice.once(in: 2) else {
@@ -164,7 +160,7 @@ final class World {
                 }
                 sockets[packet.socket]!.inbox.append(packet)
                 let client = sockets[packet.socket]!.client
-                clients[client].ticket += 1
+                tickets[client] += 1
                 return client
             case .server(let event): servers.handle(event)
             case .trouble: makeTrouble()
@@ -227,21 +223,17 @@ final class World {
 
     /// Wakes the client at this time, unless a message arrives earlier. Replaces the client's previous wake-up time.
     func wake(_ client: Int, at time: Int) {
-        clients[client].ticket += 1
-        queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
+        tickets[client] += 1
+        queue.add(.wake(client: client, ticket: tickets[client]), at: max(now, time))
     }
 
     func open(_ client: Int, as owner: String? = nil) -> Int {
         socketCount += 1
         sockets[socketCount] = Socket(client: client, owner: owner)
-        clients[client].sockets.insert(socketCount)
         return socketCount
     }
 
-    func close(_ socket: Int) {
-        guard let closed = sockets.removeValue(forKey: socket) else { return }
-        clients[closed.client].sockets.remove(socket)
-    }
+    func close(_ socket: Int) { sockets[socket] = nil }
 
     func send(_ socket: Int, header: [UInt8], payload: [UInt8]?) {
         guard sockets[socket] != nil else { return }
@@ -279,10 +271,7 @@ final class World {
     func isDamaged(_ socket: Int) -> Bool { sockets[socket]?.isRequestDamaged ?? false }
 
     /// Closes all sockets of a client. Messages in transit to the client are lost.
-    func killClient(_ client: Int) {
-        for socket in clients[client].sockets { sockets[socket] = nil }
-        clients[client].sockets = []
-    }
+    func killClient(_ client: Int) { sockets = sockets.filter { $0.value.client != client } }
 }
 
 /// The clock that servers read while they work. Each reading takes time, sometimes a lot of it, so that long requests
