@@ -173,7 +173,8 @@ let package = Package(
             dependencies: ["TwofoldProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
             swiftSettings: testSettings),
         .testTarget(
-            name: "TwofoldServiceTests", dependencies: ["TwofoldOptimum", "TwofoldService"],
+            name: "TwofoldServiceTests",
+            dependencies: ["TwofoldOptimum", "TwofoldService", "TwofoldTestSupport"],
             swiftSettings: testSettings),
         .target(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",

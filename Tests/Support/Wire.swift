@@ -37,11 +37,7 @@ extension Request.OneOf_Op {
 
     /// Returns a create request for the game 2048.
     package static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
-        var request = CreateRequest()
-        request.environmentID = "twofold/Game2048-v0"
-        request.numEnvs = UInt64(lanes)
-        change(&request)
-        return .create(request)
+        .create(createRequest(lanes: lanes, change))
     }
 
     /// Returns an expand request for the game 2048.
@@ -79,9 +75,32 @@ extension Request.OneOf_Op {
     package static var close: Self { .close(.init()) }
 }
 
+/// Returns a create request for the game 2048.
+package func createRequest(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
+    var request = CreateRequest()
+    request.environmentID = "twofold/Game2048-v0"
+    request.numEnvs = UInt64(lanes)
+    change(&request)
+    return request
+}
+
 /// Returns seeds in the protocol's encoding: 8 bytes each, little-endian.
 package func bytes(of seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+}
+
+extension ArrayLayout {
+    /// The size of the array in bytes.
+    package var byteCount: Int {
+        let size =
+            switch dtype {
+            case .bool, .uint8, .int8: 1
+            case .int32, .float32: 4
+            case .uint64, .float64: 8
+            case .unspecified, .UNRECOGNIZED: 0
+            }
+        return shape.reduce(size) { $0 * Int($1) }
+    }
 }
 
 extension PayloadLayoutMessage {
@@ -89,12 +108,7 @@ extension PayloadLayoutMessage {
     package func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
         var rows: [String: [UInt8]] = [:]
         for array in arrays {
-            var row = array.shape.dropFirst().reduce(1) { $0 * Int($1) }
-            switch array.dtype {
-            case .int32, .float32: row *= 4
-            default: break
-            }
-            let start = Int(array.offset)
+            let (start, row) = (Int(array.offset), array.byteCount / Int(array.shape[0]))
             rows[array.name] = Array(payload[start + lanes.lowerBound * row..<start + lanes.upperBound * row])
         }
         return rows

@@ -1,6 +1,7 @@
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
 /// A create request with one invalid field.
 struct WrongCreate: CustomTestStringConvertible, Sendable {
@@ -178,7 +179,7 @@ private func term(
         var limits = Limits()
         limits.maxBoardsPerSession = 100
         let error = try #require(throws: ServiceError.self) {
-            try service(limits: limits).create(createRequest(wrong.change))
+            try service(limits: limits).create(createRequest(lanes: 4, wrong.change))
         }
         #expect(error.code == wrong.code)
         #expect(error.field == wrong.field)
@@ -187,7 +188,7 @@ private func term(
 
     @Test func `the message repeats the goal of the request`() throws {
         let error = try #require(throws: ServiceError.self) {
-            try service().create(createRequest { $0.game2048.goal = 1 << 63 })
+            try service().create(createRequest(lanes: 4) { $0.game2048.goal = 1 << 63 })
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
@@ -195,7 +196,7 @@ private func term(
     @Test func `the error for an unknown environment id shortens it and lists the known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
-            try service().create(createRequest { $0.environmentID = name })
+            try service().create(createRequest(lanes: 4) { $0.environmentID = name })
         }
         #expect(error.message.contains("xxx"))
         #expect(error.message.contains("twofold/Game2048-v0"))

@@ -2,6 +2,7 @@ import Testing
 import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
 @Suite struct ExpandTests {
     private func request(

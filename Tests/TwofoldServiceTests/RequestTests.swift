@@ -1,6 +1,7 @@
 import Testing
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
 /// A request that a session of four 4 x 4 boards refuses.
 struct WrongRequest: CustomTestStringConvertible, Sendable {
@@ -73,7 +74,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("an observe with an empty payload", .observe(.init()), [], "payload"),
             WrongRequest("afterstates with a payload", .afterstates(.init()), [0, 0, 0, 0], "payload"),
             WrongRequest("a close with a payload", .close(.init()), [0], "payload"),
-            WrongRequest("create inside a session", .create(createRequest()), nil, "op"),
+            WrongRequest("create inside a session", .create(lanes: 4), nil, "op"),
             WrongRequest("hello inside a session", .hello(.init()), nil, "op"),
         ]
 

@@ -4,6 +4,7 @@ import TwofoldCore
 import TwofoldOptimum
 import TwofoldProtocol
 import TwofoldService
+import TwofoldTestSupport
 
 /// Returns a service with these limits and tables, which distributes batches over this many threads.
 func service(
@@ -27,13 +28,14 @@ final class Session {
 
     private static let margin = (before: 3, behind: 8)
 
+    /// Creates a session of four 4x4 boards of the game 2048, unless `change` changes that.
     init(
         threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere"),
         _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws {
         let service = service(threads: threads, limits: limits, tables: tables)
         stop = service.stop
-        session = try service.create(createRequest(change))
+        session = try service.create(createRequest(lanes: 4, change))
         created = session.createReply
     }
 
@@ -117,32 +119,7 @@ struct Answer {
     let fill: UInt8
 }
 
-extension ArrayLayout {
-    var byteCount: Int { shape.map { Int($0) }.reduce(dtype.size, *) }
-}
-
-extension Twofold_V1_DataType {
-    /// The size of an element in bytes.
-    var size: Int {
-        switch self {
-        case .bool, .uint8, .int8: 1
-        case .int32, .float32: 4
-        case .uint64, .float64: 8
-        case .unspecified, .UNRECOGNIZED: 0
-        }
-    }
-}
-
 // MARK: requests
-
-/// Returns a create request for four boards of the game 2048, modified by `change`.
-func createRequest(_ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
-    var request = CreateRequest()
-    request.environmentID = "twofold/Game2048-v0"
-    request.numEnvs = 4
-    change(&request)
-    return request
-}
 
 func announcing(seeds: Bool = false, mask: Bool = false, boards: Bool = false) -> ResetRequest {
     var request = ResetRequest()

@@ -25,12 +25,6 @@ extension Moment {
     static let start = Moment(nanoseconds: 0)
 }
 
-/// Returns a create request for the game 2048.
-func createRequest(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
-    guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
-    return request
-}
-
 extension EnvironmentHost {
     /// Returns a host with one board.
     static func small() throws -> EnvironmentHost {

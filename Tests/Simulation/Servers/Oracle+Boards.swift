@@ -12,9 +12,8 @@ extension Oracle {
         return left.count == right.count
             && layouts.allSatisfy { layout in
                 layout.arrays.allSatisfy { array in
-                    let start = Int(array.offset)
-                    let end = start + array.shape.reduce(array.dtype.size) { $0 * Int($1) }
-                    return left[start..<end] == right[start..<end]
+                    let range = Int(array.offset)..<Int(array.offset) + array.byteCount
+                    return left[range] == right[range]
                 }
             }
     }
@@ -164,15 +163,5 @@ final class OracleMemory {
             bytes = .allocate(byteCount: size, alignment: 64)
         }
         return UnsafeMutableRawBufferPointer(rebasing: bytes[..<size])
-    }
-}
-
-extension Twofold_V1_DataType {
-    fileprivate var size: Int {
-        switch self {
-        case .int32, .float32: 4
-        case .uint64, .float64: 8
-        default: 1
-        }
     }
 }
