@@ -17,11 +17,9 @@ extension NTupleNetwork {
 
 /// Tests n-tuple networks and the policy that plays with them.
 @Suite struct NTupleNetworkTests {
-    private static func network(
-        _ form: NTupleNetwork.Form, rows: Int = 4, columns: Int = 4, seed: UInt64 = 1
-    ) throws -> (NTupleNetwork, [Float]) {
-        let network = try NTupleNetwork(form, rows: rows, columns: columns, maxBytes: 1 << 24)
-        var generator = Generator(seed: seed)
+    private static func network(_ form: NTupleNetwork.Form) throws -> (NTupleNetwork, [Float]) {
+        let network = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: 1 << 24)
+        var generator = Generator(seed: 1)
         let weights = (0..<network.bytes / 4).map { _ in Float(generator.next(below: 2000)) / 16 - 50 }
         try weights.withUnsafeBytes { bytes in
             let half = bytes.count / 8 * 4

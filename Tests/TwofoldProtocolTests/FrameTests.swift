@@ -4,10 +4,10 @@ import Testing
 import TwofoldProtocol
 
 @Suite struct FrameTests {
-    private func step(session: UInt8 = 1, epoch: UInt32 = 1, seq: UInt64) throws -> [UInt8] {
+    private func step(seq: UInt64) throws -> [UInt8] {
         var request = Request()
-        request.session = Data(repeating: session, count: 16)
-        request.epoch = epoch
+        request.session = Data(repeating: 1, count: 16)
+        request.epoch = 1
         request.seq = seq
         request.step = .init()
         return try request.serializedBytes()

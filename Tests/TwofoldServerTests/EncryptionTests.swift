@@ -14,19 +14,13 @@ import ZeroMQ
     private let alice = try! CurveKeyPair()
     private let eve = try! CurveKeyPair()
 
-    private func write(_ text: String, to name: String) throws -> String {
-        let path = directory.path + "/" + name
-        try text.write(toFile: path, atomically: true, encoding: .utf8)
-        return path
-    }
-
     // MARK: the list of clients
 
     @Test func `a list has a key and a name on each line, and comments`() throws {
         let (one, other) = (alice.publicKey, eve.publicKey)
-        let path = try write(
-            "# a comment\n\n#\(server.publicKey) not this one\n\(one)   Alice of the first floor  \n\(other)\n",
-            to: "clients")
+        let text =
+            "# a comment\n\n#\(server.publicKey) not this one\n\(one)   Alice of the first floor  \n\(other)\n"
+        let path = try directory.write("clients", text)
         #expect(
             try CurveFiles.readAllowed(path) == [
                 one.description: "Alice of the first floor",
@@ -35,7 +29,8 @@ import ZeroMQ
     }
 
     @Test func `a file that is too long is not read completely`() throws {
-        let path = try write(String(repeating: "#\n", count: CurveFiles.maxBytes / 2 + 1), to: "clients")
+        let text = String(repeating: "#\n", count: CurveFiles.maxBytes / 2 + 1)
+        let path = try directory.write("clients", text)
         let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("'\(path)' has more than \(CurveFiles.maxBytes) bytes"))
         #expect(throws: Reason.self) { try CurveFiles.readAllowed("/dev/zero") }
@@ -44,7 +39,7 @@ import ZeroMQ
     }
 
     @Test func `the error for a line without a key has its number, but not its text`() throws {
-        let path = try write("\(alice.publicKey) alice\nnonsense here\n", to: "clients")
+        let path = try directory.write("clients", "\(alice.publicKey) alice\nnonsense here\n")
         let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("line 2 of '\(path)'"))
         #expect(!error.description.contains("nonsense"))
@@ -83,7 +78,7 @@ import ZeroMQ
     // MARK: the server
 
     @Test func `with encryption, tcp accepts the listed clients, and ipc accepts all`() throws {
-        let clients = try write("\(alice.publicKey) alice\n", to: "clients")
+        let clients = try directory.write("clients", "\(alice.publicKey) alice\n")
         let (keys, alice, eve) = (server, alice, eve)
         let running = try RunningServer("tcp://127.0.0.1:0", directory.ipc()) {
             $0.encryption = .init(keys: keys, clients: clients)
@@ -137,7 +132,7 @@ import ZeroMQ
     @Test func `with encryption there is no warning`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
-        let clients = try write("\(alice.publicKey) alice\n", to: "clients")
+        let clients = try directory.write("clients", "\(alice.publicKey) alice\n")
         let process = try ServerProcess(
             "serve", "--endpoint", "tcp://0.0.0.0:0", "--curve-secret-key", path + ".key_secret",
             variables: ["CURVE_CLIENTS": clients])
@@ -159,7 +154,7 @@ import ZeroMQ
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         chmod(path + ".key_secret", 0o644)
-        let clients = try write("", to: "clients")
+        let clients = try directory.write("clients", "")
         let process = try ServerProcess(
             "serve", "--endpoint", directory.ipc(), "--curve-secret-key", path + ".key_secret",
             "--curve-clients", clients)

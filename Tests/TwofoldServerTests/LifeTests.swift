@@ -61,7 +61,8 @@ enum Manner: CaseIterable {
         #expect(step.reply.result == .step(.init()))
         let stepped = try #require(step.payload)
         #expect(stepped.count == Int(created.step.size))
-        #expect(created.step.array("episode_length", of: stepped) == [1, 0, 0, 0].repeated(10))
+        let ones = (0..<10).flatMap { _ in [1, 0, 0, 0] as [UInt8] }
+        #expect(created.step.array("episode_length", of: stepped) == ones)
 
         let observe = try player.ask(.observe)
         #expect(observe.reply.seq == 4)
@@ -187,9 +188,4 @@ enum Manner: CaseIterable {
         #expect(counters.executed == 3 * 5 * 33)
         #expect(counters.refused == 0)
     }
-}
-
-extension [UInt8] {
-    /// Returns this many copies of the array, concatenated.
-    func repeated(_ count: Int) -> [UInt8] { Array(repeatElement(self, count: count).joined()) }
 }

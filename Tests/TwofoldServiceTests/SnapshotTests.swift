@@ -173,14 +173,11 @@ import TwofoldService
         #expect(error.field == other.field)
     }
 
-    private func returning(
-        lanes: UInt64 = 4, _ change: @escaping (inout CreateRequest) -> Void = { _ in }
-    ) throws -> Session {
+    private func returning(lanes: UInt64 = 4) throws -> Session {
         try Session {
             $0.numEnvs = lanes
             $0.maxEpisodeSteps = 30
             $0.extraInfos = ["episode_return"]
-            change(&$0)
         }
     }
 

@@ -45,15 +45,10 @@ import TwofoldProtocol
         #expect(try ObjectIdentifier(pool.take(size: 100)) == small)
     }
 
-    @Test func `at most six buffers are kept, and a buffer in use outlives the pool`() throws {
-        weak var held: PayloadPool.Buffer?
-        let mine = try pool.take(size: 1)
-        held = mine
+    @Test func `at most six buffers are kept`() throws {
         let others = Others()
-        for size in 2...20 { try others.watch(pool.take(size: size)) }
+        for size in 1...20 { try others.watch(pool.take(size: size)) }
         #expect(others.alive == 6)
-        #expect(held != nil)
-        mine.bytes.initializeMemory(as: UInt8.self, repeating: 3)
     }
 
     @Test func `a freed pool frees its buffers`() throws {

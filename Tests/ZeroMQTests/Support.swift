@@ -11,13 +11,8 @@ let slack = Duration.milliseconds(5)
 
 private let lastNumber = Atomic(0)
 
-/// Returns a number that is unique in this process.
-func uniqueNumber() -> Int {
-    lastNumber.add(1, ordering: .relaxed).newValue
-}
-
-/// Returns a unique inproc name.
-func uniqueInproc() -> String { "inproc://test-\(uniqueNumber())" }
+/// Returns an inproc name that is unique in this process.
+func uniqueInproc() -> String { "inproc://test-\(lastNumber.add(1, ordering: .relaxed).newValue)" }
 
 /// An endpoint where nothing listens.
 let nowhere = "ipc:///tmp/zeromq-tests/no/such/directory"

@@ -21,8 +21,11 @@ final class ScratchDirectory: Sendable {
     /// The sorted names of the files.
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
 
-    func write(_ name: String, _ text: String) throws {
+    /// Writes a file with this text, and returns its path.
+    @discardableResult
+    func write(_ name: String, _ text: String) throws -> String {
         try text.write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
+        return path + "/" + name
     }
 
     /// Returns the ipc endpoint with this name in the directory.

@@ -40,16 +40,12 @@ final class Peer {
     /// Whether this class writes the delimiter: true for a DEALER, false for a REQ, where libzmq writes it.
     private let writesDelimiter: Bool
     /// The maximum time that a send or a receive may take.
-    private var timeout: Duration
+    private var timeout = patience
 
     /// Creates a REQ or DEALER socket. `correlated` adds a request id to the route.
-    init(
-        _ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false,
-        patience: Duration = patience
-    ) throws {
+    init(_ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false) throws {
         context = try Context()
         socket = try Socket(kind, in: context)
-        timeout = patience
         if correlated { try socket.setReqCorrelate(true) }
         try socket.connect(endpoint)
         writesDelimiter = kind == .dealer
@@ -157,11 +153,14 @@ final class Player {
     }
 
     /// Draws a session id, and creates the session.
-    convenience init(
-        _ peer: Peer, lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
-    ) throws {
+    convenience init(_ peer: Peer, lanes: Int) throws {
         self.init(peer)
-        try create(lanes: lanes, change)
+        let answer = try ask(.create(lanes: lanes))
+        guard case .create(let reply) = answer.reply.result else {
+            throw Refused(error: answer.error ?? WireError())
+        }
+        #expect(answer.payload == nil)
+        created = reply
     }
 
     /// Returns the next request.
@@ -212,15 +211,6 @@ final class Player {
     }
 
     // MARK: the requests
-
-    func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) throws {
-        let answer = try ask(.create(lanes: lanes, change))
-        guard case .create(let reply) = answer.reply.result else {
-            throw Refused(error: answer.error ?? WireError())
-        }
-        #expect(answer.payload == nil)
-        created = reply
-    }
 
     var lanes: Int { Int(created.step.arrays[0].shape[0]) }
 
