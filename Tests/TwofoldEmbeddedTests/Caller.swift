@@ -123,14 +123,9 @@ final class Boards {
         self.library = library
         self.lanes = lanes
         id = (0..<16).map { _ in .random(in: 0...255) }
-        guard case .create(let reply) = try ask(.create(lanes: lanes, change)).reply.result else {
-            throw NotCreated()
-        }
-        created = reply
+        created = try ask(.create(lanes: lanes, change)).reply.create
         try ask(.seededReset, bytes(of: (0..<UInt64(lanes)).map { seed + $0 }))
     }
-
-    private struct NotCreated: Error {}
 
     func request(_ op: Request.OneOf_Op) -> Request { Request(op, session: Data(id), seq: seq + 1) }
 

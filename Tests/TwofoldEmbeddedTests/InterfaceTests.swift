@@ -11,13 +11,10 @@ import TwofoldTestSupport
 @Suite struct InterfaceTests {
     private let library = try! Library()
 
-    @Test func `the library reports its versions`() {
+    @Test func `the library reports its versions`() throws {
         #expect(interface() == UInt32(TWOFOLD_INTERFACE))
         #expect(version().map { String(cString: $0) } == EnvironmentService.version)
-        guard case .hello(let hello) = try? library.call(Request(.hello)).reply.result else {
-            Issue.record("no hello")
-            return
-        }
+        let hello = try library.call(Request(.hello)).reply.hello
         #expect(hello.serverVersion == EnvironmentService.version)
         #expect(hello.limits.idleTimeout == 0, "sessions never time out")
     }
@@ -48,10 +45,8 @@ import TwofoldTestSupport
                 #expect(step.status == TWOFOLD_STEPPED)
                 continue
             }
-            guard step.status == TWOFOLD_ANSWERED, case .step(let reply) = try step.reply.result else {
-                Issue.record("no reply to step \(turn)")
-                return
-            }
+            #expect(step.status == TWOFOLD_ANSWERED)
+            let reply = try step.reply.step
             #expect(reply.hasFinals && step.payload.count == Int(reply.finals.size))
             #expect(boards.repeatStep(boards.actions(turn)).payload == step.payload)
         }
@@ -207,10 +202,7 @@ import TwofoldTestSupport
                         reply.step(library.number, session, 1, 3, actions, count, width) == TWOFOLD_ANSWERED)
                     return Array(header[..<reply.header_size])
                 }
-                guard case .error(let error) = try Reply(bytes: answer).result else {
-                    Issue.record("no error")
-                    return
-                }
+                let error = try Reply(bytes: answer).error
                 #expect(error.code == code)
                 #expect(error.field == (code == .notFound ? "session" : "actions"))
             }
@@ -304,11 +296,7 @@ import TwofoldTestSupport
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
         let answer = library.call(request, board)
         #expect(answer.payload == [0, 1, 1, 1])
-        guard case .expand(let reply) = try answer.reply.result else {
-            Issue.record("no reply")
-            return
-        }
-        #expect(reply.count == 1)
+        #expect(try answer.reply.expand.count == 1)
         library.payloadRoom = 3
         let small = library.call(request, board)
         #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.payload == 4)
