@@ -125,7 +125,7 @@ import TwofoldCore
     private func change(
         _ log: String, in directory: TemporaryDirectory, _ change: (inout Data) throws -> Void
     ) throws {
-        let path = directory.tables.path(of: try OptimumProblem(.board(2, 3), .score)) + ".part/" + log
+        let path = try directory.path(of: .board(2, 3)) + ".part/" + log
         var data = try Data(contentsOf: URL(filePath: path))
         try change(&data)
         try data.write(to: URL(filePath: path))

@@ -18,6 +18,11 @@ final class TemporaryDirectory {
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
     var tables: TableDirectory { TableDirectory(path) }
+
+    /// Returns the path of the table with a board's optimal score.
+    func path(of config: Game2048.Config) throws -> String {
+        tables.path(of: try OptimumProblem(config, .score))
+    }
 }
 
 /// A random number generator for tests. Its draws depend only on the seed.
@@ -53,11 +58,7 @@ func solve(
     return try OptimumSolver(problem, workers: workers).solve(in: directory.tables, report)
 }
 
-/// Returns the content of the file with a problem's table.
-func bytes(
-    _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
-    in directory: TemporaryDirectory
-) throws -> Data {
-    let problem = try OptimumProblem(config, objective)
-    return try Data(contentsOf: URL(filePath: directory.tables.path(of: problem)))
+/// Returns the content of the table with a board's optimal score.
+func bytes(_ config: Game2048.Config, in directory: TemporaryDirectory) throws -> Data {
+    try Data(contentsOf: URL(filePath: directory.path(of: config)))
 }

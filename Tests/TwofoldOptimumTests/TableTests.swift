@@ -7,16 +7,15 @@ import TwofoldCore
 @testable import TwofoldOptimum
 
 @Suite struct TableTests {
-    private func failure(_ directory: TemporaryDirectory, _ config: Game2048.Config = .board(2, 2)) throws
-        -> String
-    {
+    private let directory = TemporaryDirectory()
+
+    private func failure(_ config: Game2048.Config = .board(2, 2)) throws -> String {
         let problem = try OptimumProblem(config, .score)
         let error = #expect(throws: OptimumFailure.self) { try directory.tables.table(of: problem) }
         return error?.description ?? ""
     }
 
     @Test func `a table is found again with its results`() throws {
-        let directory = TemporaryDirectory()
         let made = try solve(.board(2, 2, fourProbability: 0.25), in: directory)
         let problem = try OptimumProblem(.board(2, 2, fourProbability: 0.25), .score)
         #expect(directory.tables.hasTable(of: problem))
@@ -28,8 +27,7 @@ import TwofoldCore
     }
 
     @Test func `a missing table is refused with the command that makes it`() throws {
-        let directory = TemporaryDirectory()
-        #expect(try failure(directory).contains("Make it with `twofold solve --size 2x2 --tables '"))
+        #expect(try failure().contains("Make it with `twofold solve --size 2x2 --tables '"))
         let problem = try OptimumProblem(
             .board(2, 3, goal: 64, stopAtGoal: true, fourProbability: 0.2, startTiles: 1), .moves)
         #expect(
@@ -42,36 +40,33 @@ import TwofoldCore
         (0, "its header alone"), (100, "its header alone"), (4096, "expected"), (-1, "expected"),
     ])
     func `a short table is refused`(size: Int, message: String) throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let whole = try bytes(.board(2, 2), in: directory)
-        let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
+        let path = try directory.path(of: .board(2, 2))
         try whole.prefix(size < 0 ? whole.count + size : size).write(to: URL(filePath: path))
-        let text = try failure(directory)
+        let text = try failure()
         #expect(text.contains(message) && text.contains("twofold solve --size 2x2"))
     }
 
     @Test func `a table with any byte changed is refused`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let whole = try bytes(.board(2, 2), in: directory)
-        let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
+        let path = try directory.path(of: .board(2, 2))
         // The zeros after the header's words are not checked.
         let places = Array(0..<272) + Array(stride(from: 4096, to: whole.count, by: 7)) + [whole.count - 1]
         for place in places {
             var changed = whole
             changed[place] ^= 0x10
             try changed.write(to: URL(filePath: path))
-            #expect(try failure(directory).contains("can't be used"), "byte \(place)")
+            #expect(try failure().contains("can't be used"), "byte \(place)")
         }
     }
 
     @Test func `a table of another problem is refused`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 2, startTiles: 1), in: directory)
         let other = try bytes(.board(2, 2, startTiles: 1), in: directory)
-        try other.write(to: URL(filePath: directory.tables.path(of: OptimumProblem(.board(2, 2), .score))))
-        #expect(try failure(directory).contains("it is the table of optimum-2x2-score-four0.1-start1"))
+        try other.write(to: URL(filePath: directory.path(of: .board(2, 2))))
+        #expect(try failure().contains("it is the table of optimum-2x2-score-four0.1-start1"))
     }
 
     /// Returns the action values of several boards; nil replaces each NaN, so that the results can be compared.
@@ -88,7 +83,6 @@ import TwofoldCore
     ]
 
     @Test func `a table in memory does not change with its file`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
         let table = try directory.tables.table(of: problem)
@@ -104,33 +98,28 @@ import TwofoldCore
     }
 
     /// Changes the content of a table's file, and writes matching checksums to its header.
-    private func forge(
-        _ config: Game2048.Config, in directory: TemporaryDirectory, _ change: (inout [UInt8]) -> Void
-    ) throws {
+    private func forge(_ config: Game2048.Config, _ change: (inout [UInt8]) -> Void) throws {
         var forged = [UInt8](try bytes(config, in: directory))
         change(&forged)
         var header = try forged.withUnsafeBytes { try TableHeader($0) }
         header.checksum = forged[TableHeader.size...].withUnsafeBytes { WordChecksum.of($0) }
         forged.replaceSubrange(..<TableHeader.size, with: header.bytes)
-        let path = directory.tables.path(of: try OptimumProblem(config, .score))
-        try Data(forged).write(to: URL(filePath: path))
+        try Data(forged).write(to: URL(filePath: directory.path(of: config)))
     }
 
     /// Bytes 0 ... 7 of a line count boards. Each bit of the other bytes stands for a board.
     @Test(arguments: [0, 2, 3, 4, 5, 7, 8, 15, 17, 64, 64 * 100 + 3, 64 * 100 + 63])
     func `a table with a wrong board count is refused, even with the right checksums`(byte: Int) throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
-        try forge(.board(2, 3), in: directory) { $0[TableHeader.size + byte] ^= 1 }
-        #expect(try failure(directory, .board(2, 3)).contains("its board count is wrong"))
+        try forge(.board(2, 3)) { $0[TableHeader.size + byte] ^= 1 }
+        #expect(try failure(.board(2, 3)).contains("its board count is wrong"))
     }
 
     @Test func `NaN records in a forged table have no worse effect than wrong values`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
         let records = try directory.tables.table(of: problem).recordBase
-        try forge(.board(2, 3), in: directory) { bytes in
+        try forge(.board(2, 3)) { bytes in
             for index in bytes[records...].indices { bytes[index] = 0xff }
         }
         let table = try directory.tables.table(of: problem)
@@ -138,15 +127,14 @@ import TwofoldCore
     }
 
     @Test func `a path that is not a regular file is refused at once, and the error names its kind`() throws {
-        let directory = TemporaryDirectory()
-        let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
+        let path = try directory.path(of: .board(2, 2))
         try #require(mkdir(path, 0o700) == 0)
-        #expect(try failure(directory).contains("'\(path)' is a directory"))
+        #expect(try failure().contains("'\(path)' is a directory"))
         rmdir(path)
         try #require(mkfifo(path, 0o600) == 0)
         // With a writer, opening the FIFO does not block, even without O_NONBLOCK.
         let writer = try Descriptor(opening: path, O_RDWR)
-        #expect(try failure(directory).contains("'\(path)' is a FIFO"))
+        #expect(try failure().contains("'\(path)' is a FIFO"))
         withExtendedLifetime(writer) {}
     }
 
@@ -173,7 +161,6 @@ import TwofoldCore
     }
 
     @Test func `concurrent callers share one table, whose memory is reserved once`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
         let budget = Budget()
@@ -191,7 +178,6 @@ import TwofoldCore
     }
 
     @Test func `a table is refused as out of memory until there is enough memory`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let problem = try OptimumProblem(.board(2, 2), .score)
         let budget = Budget(room: 4096)
@@ -204,7 +190,6 @@ import TwofoldCore
     }
 
     @Test func `a damaged table is not read again until its file changes`() throws {
-        let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let problem = try OptimumProblem(.board(2, 2), .score)
         let whole = try bytes(.board(2, 2), in: directory)
