@@ -27,7 +27,7 @@ import Testing
                     autoreset == .sameStep && name != "reward" && name != "terminated" && name != "truncated"
                         || results.row(name, step) == twin.bytes(name))
             }
-            let ended = (0..<lanes).filter { twin.isTerminated(lane: $0) || twin.isTruncated(lane: $0) }
+            let ended = twin.endedLanes
             switch autoreset {
             case .nextStep: finished = (0..<lanes).map { ended.contains($0) }
             case .disabled: for lane in ended { finished[lane] = true }

@@ -17,7 +17,7 @@ import Testing
         init(_ boards: [[UInt8]], actions: [UInt8], seeds: [UInt64]) {
             count = boards.count
             cells = boards[0].count
-            let words = seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
+            let words = littleEndian(seeds)
             memory = [0] + boards.joined() + actions + words
         }
 

@@ -51,9 +51,7 @@ import Testing
             for _ in 0..<80 {
                 let actions = (0..<lanes).map { _ in UInt8(generator.next(below: actionCount)) }
                 try batch.step(actions)
-                let finished = (0..<lanes).filter {
-                    batch.isTerminated(lane: $0) || batch.isTruncated(lane: $0)
-                }
+                let finished = batch.endedLanes
                 ended += finished.count
                 for one in [boards, shared] {
                     try one.step(actions)
@@ -281,8 +279,7 @@ private final class CallerBoards {
     private static func reset(
         _ environment: Batch, _ seeds: [UInt64], _ results: GuardedArrays, _ rest: GuardedArrays
     ) throws {
-        let bytes = seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
-        try bytes.withUnsafeBytes {
+        try littleEndian(seeds).withUnsafeBytes {
             try environment.reset(seeds: $0, into: results.arrays, rest: rest.arrays)
         }
     }

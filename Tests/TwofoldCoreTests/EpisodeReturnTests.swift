@@ -24,14 +24,6 @@ import Testing
             extraInfos: isPlain ? [] : ["episode_return"])
     }
 
-    private func actions(_ step: Int, lanes: Int = 70) -> [UInt8] {
-        (0..<lanes).map { UInt8(truncatingIfNeeded: ($0 * 7 + step * step + step / 3) % 4) }
-    }
-
-    private func hasEnded(_ batch: TestBatch, _ lane: Int) -> Bool {
-        batch.isTerminated(lane: lane) || batch.isTruncated(lane: lane)
-    }
-
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled], [1, 2])
     func `the return is the sum of the episode's rewards up to each step`(
         mode: AutoresetMode, threads: Int
@@ -49,7 +41,7 @@ import Testing
                     sums[lane] = begins ? 0 : sums[lane] + Double(batch.reward(lane: lane))
                     #expect(batch.double("episode_return", lane: lane) == sums[lane], "lane \(lane)")
                 }
-                ended = Set((0..<lanes).filter { hasEnded(batch, $0) })
+                ended = Set(batch.endedLanes)
                 episodes += ended.count
                 if mode != .nextStep { for lane in ended { sums[lane] = 0 } }
                 if mode == .disabled, !ended.isEmpty {
@@ -61,7 +53,7 @@ import Testing
     }
 
     @Test func `a lane that is reset begins at 0, and the others continue`() throws {
-        let batch = try batch(lanes: 3, isPlain: false)
+        let batch = try batch(lanes: 3)
         try batch.reset(seed: 8)
         for step in 0..<5 { try batch.step(actions(step, lanes: 3)) }
         let before = (0..<3).map { batch.double("episode_return", lane: $0) }
@@ -96,7 +88,7 @@ import Testing
         #expect(plain.environment.returns == nil)
         for one in [batch, plain] { try one.reset(seed: 8) }
         for step in 0..<60 {
-            for one in [batch, plain] { try one.step(actions(step)) }
+            for one in [batch, plain] { try one.step(actions(step, lanes: 70)) }
             #expect(batch.reply.filter { $0.key != "episode_return" } == plain.reply)
         }
         let lanes = Array(0..<70)

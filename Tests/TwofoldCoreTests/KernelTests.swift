@@ -188,9 +188,7 @@ import Testing
                 for step in 0..<25 * size.0 * size.1 {
                     let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
                     try engines.each("step \(step)") { try $0.step(actions) }
-                    ended += (0..<lanes).count {
-                        engines.reference.isTerminated(lane: $0) || engines.reference.isTruncated(lane: $0)
-                    }
+                    ended += engines.reference.endedLanes.count
                     if step % 50 == 0 {
                         try engines.each("observe \(step)") { try $0.observe() }
                         try engines.each("afterstates \(step)") { try $0.afterstates() }
@@ -241,18 +239,17 @@ import Testing
         for step in 0..<300 {
             let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
             try engines.each("step \(step)") { try $0.step(actions) }
-            let finished = (0..<lanes).map { lane -> UInt8 in
-                engines.reference.isTerminated(lane: lane) || engines.reference.isTruncated(lane: lane)
-                    ? 1 : 0
-            }
-            guard let first = finished.firstIndex(of: 1) else { continue }
+            let ended = engines.reference.endedLanes
+            guard let first = ended.first else { continue }
             for batch in engines.all {
                 let error = #expect(throws: EnvironmentError.self) { try batch.step(actions) }
                 #expect(error?.lane == first && error?.kind == .failedPrecondition)
             }
             let boards = (0..<lanes).map { _ in Self.randomBoard(rows, columns, &generator) }
             try engines.each("masked reset \(step)") {
-                try $0.reset(mask: finished, boards: step % 2 == 0 ? boards : nil)
+                try $0.reset(
+                    mask: (0..<lanes).map { ended.contains($0) ? 1 : 0 },
+                    boards: step % 2 == 0 ? boards : nil)
             }
         }
     }

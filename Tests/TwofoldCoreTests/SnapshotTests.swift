@@ -24,11 +24,9 @@ extension TestBatch {
 
     /// Restores these rows of the records to these lanes.
     func restore(_ records: [UInt8], lanes: [Int], rows: [Int], seeds: [UInt64]? = nil) throws {
-        let bytes = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
         try records.withUnsafeBytes { records in
-            try (bytes ?? []).withUnsafeBytes { bytes in
-                let input = RestoreInput(
-                    lanes: lanes, rows: rows, seeds: seeds == nil ? nil : bytes, records: records)
+            try withBytes(seeds.map { littleEndian($0) }) { seeds in
+                let input = RestoreInput(lanes: lanes, rows: rows, seeds: seeds, records: records)
                 try call(environment.resetArrays) { try environment.restore(input, into: $0) }
             }
         }
@@ -44,10 +42,6 @@ extension TestBatch {
         try batch.reset(seed: seed)
         for step in 0..<steps { try batch.step(actions(step, lanes: lanes)) }
         return batch
-    }
-
-    private func actions(_ step: Int, lanes: Int) -> [UInt8] {
-        (0..<lanes).map { UInt8(truncatingIfNeeded: ($0 * 7 + step * step + step / 3) % 4) }
     }
 
     static let configs: [Game2048.Config] = [
@@ -101,10 +95,7 @@ extension TestBatch {
             try batch.step([3, action])
             _ = model.step(Int(action))
         }
-        let words = model.generator.words
-        var expected = [words.0, words.1, words.2, words.3].flatMap { word in
-            (0..<4).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) }
-        }
+        var expected = littleEndian(model.generator.wordArray)
         expected += [2, 3, 0, 0, 0]
         expected += [UInt8(model.score), 0, 0, 0, 0, 0, 0, 0, UInt8(model.moves), 0, 0, 0]
         expected += model.board
@@ -147,7 +138,7 @@ extension TestBatch {
 
     @Test func `lanes can be restored into a batch with another autoreset mode and step limit`() throws {
         let source = try batch(.init(rows: 2, columns: 2), steps: 25)
-        let finished = (0..<70).filter { source.isTerminated(lane: $0) || source.isTruncated(lane: $0) }
+        let finished = source.endedLanes
         try #require(finished.count >= 2)
         let records = try source.snapshot(finished)
         let all = Array(finished.indices)
@@ -375,10 +366,7 @@ extension TestBatch {
         var expected = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, UInt8(rules.utf8.count), 0, 0, 0]
         expected += [2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0] + Array(rules.utf8) + [1, 2, 3, 4, 5, 6]
         for lane in 0..<2 as Range<UInt64> {
-            let words = Generator(seed: lane ^ PolicyStreams.salt).words
-            for word in [words.0, words.1, words.2, words.3] {
-                expected += (0..<4).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) }
-            }
+            expected += littleEndian(Generator(seed: lane ^ PolicyStreams.salt).wordArray)
         }
         #expect(Array(bytes.dropLast(4)) == expected)
         let opened = bytes.withUnsafeBytes { bytes in try? Array(format.open(bytes).records) }
@@ -445,7 +433,7 @@ extension TestBatch {
     @Test func `sizes that exceed any memory are refused`() throws {
         for lanes in [UInt64.max, 1 << 62, 1 << 33] {
             var bytes = blob(format, [1, 2, 3])
-            for index in 0..<8 { bytes[16 + index] = UInt8(truncatingIfNeeded: lanes >> UInt64(8 * index)) }
+            bytes.replaceSubrange(16..<24, with: littleEndian([lanes]))
             #expect(try refusal(bytes).field == "blob")
         }
         var bytes = blob(format, [1, 2, 3])

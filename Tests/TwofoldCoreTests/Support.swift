@@ -144,8 +144,7 @@ final class TestBatch {
     }
 
     func reset(seeds: [UInt64]? = nil, mask: [UInt8]? = nil, boards: [[UInt8]]? = nil) throws {
-        let seeds = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
-        try withBytes(seeds) { seeds in
+        try withBytes(seeds.map { littleEndian($0) }) { seeds in
             try withBytes(mask) { mask in
                 try withBytes(boards.map { Array($0.joined()) }) { boards in
                     let input = ResetInput(seeds: seeds, mask: mask, boards: boards)
@@ -178,7 +177,7 @@ final class TestBatch {
         finals.lanes = ended
         finals.arrays = rows.contents()
         let named = finals.arrays.removeValue(forKey: "lanes")!
-        let expected = ended.flatMap { lane in (0..<8).map { UInt8(truncatingIfNeeded: lane >> ($0 * 8)) } }
+        let expected = littleEndian(ended)
         if named != expected { Issue.record("the finals name the lanes \(named) instead of \(expected)") }
     }
 
@@ -258,9 +257,27 @@ final class TestBatch {
     func reward(lane: Int = 0) -> Float { float("reward", lane: lane) }
     func isTerminated(lane: Int = 0) -> Bool { flag("terminated", lane: lane) }
     func isTruncated(lane: Int = 0) -> Bool { flag("truncated", lane: lane) }
+
+    /// The lanes whose episodes the last step ended.
+    var endedLanes: [Int] { (0..<lanes).filter { isTerminated(lane: $0) || isTruncated(lane: $0) } }
 }
 
-private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) throws -> Result) rethrows
+/// Returns actions that vary from lane to lane and from step to step.
+func actions(_ step: Int, lanes: Int) -> [UInt8] {
+    (0..<lanes).map { UInt8(truncatingIfNeeded: ($0 * 7 + step * step + step / 3) % 4) }
+}
+
+/// Returns the little-endian bytes of numbers.
+func littleEndian(_ numbers: [some FixedWidthInteger]) -> [UInt8] {
+    numbers.flatMap { number in withUnsafeBytes(of: number.littleEndian) { Array($0) } }
+}
+
+extension Generator {
+    /// The words of the state as an array.
+    var wordArray: [UInt32] { [words.0, words.1, words.2, words.3] }
+}
+
+func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) throws -> Result) rethrows
     -> Result
 {
     guard let bytes else { return try body(nil) }
