@@ -69,6 +69,25 @@ import Testing
             for kernel in kernels { #expect(try kernel.snapshot(lanes) == record) }
             return record
         }
+
+        /// Steps many random boards of the batches' size in several rounds. On 4 x 4, with 16,384 lanes, these are
+        /// 327,680 boards.
+        func stepRandomBoards(_ size: (Int, Int)) throws {
+            let lanes = reference.lanes
+            var generator = Generator(seed: 1)
+            func randomBoard() -> [UInt8] { KernelTests.randomBoard(size.0, size.1, &generator) }
+            var boards = (0..<lanes).map { _ in randomBoard() }
+            for round in 0..<(size == (4, 4) ? 20 : 4) * testScale {
+                // Replace some of the boards, move one of them to lane 0, and give all lanes new generators.
+                for _ in 0..<lanes / 4 { boards[generator.next(below: lanes)] = randomBoard() }
+                boards.swapAt(0, generator.next(below: lanes))
+                let seeds = (0..<lanes).map { UInt64(round) << 32 | UInt64($0) }
+                try each("reset \(round)") { try $0.reset(seeds: seeds, boards: boards) }
+                let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
+                try each("step \(round)") { try $0.step(actions) }
+                if round % 8 == 0 { try each("afterstates \(round)") { try $0.afterstates() } }
+            }
+        }
     }
 
     /// Returns a random board that has a legal action. Its exponents are 0 ... 17, and it is full or sparse, with many
@@ -87,29 +106,11 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `on many random boards the kernels agree with the reference`(
-        _ size: (Int, Int)
-    ) throws {
-        let (rows, columns) = size
+    func `on many random boards the kernels agree with the reference`(_ size: (Int, Int)) throws {
         let lanes = 16_384
-        // On 4 x 4, these are 327,680 boards.
-        let rounds = (size == (4, 4) ? 20 : 4) * testScale
         let engines = try Engines(
-            .init(rows: rows, columns: columns, fourProbability: 0.3), lanes: lanes, threads: 2)
-        var generator = Generator(seed: 1)
-        var boards = (0..<lanes).map { _ in Self.randomBoard(rows, columns, &generator) }
-        for round in 0..<rounds {
-            // Replace some of the boards, move one of them to lane 0, and give all lanes new generators.
-            for _ in 0..<lanes / 4 {
-                boards[generator.next(below: lanes)] = Self.randomBoard(rows, columns, &generator)
-            }
-            boards.swapAt(0, generator.next(below: lanes))
-            let seeds = (0..<lanes).map { UInt64(round) << 32 | UInt64($0) }
-            try engines.each("reset \(round)") { try $0.reset(seeds: seeds, boards: boards) }
-            let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
-            try engines.each("step \(round)") { try $0.step(actions) }
-            if round % 8 == 0 { try engines.each("afterstates \(round)") { try $0.afterstates() } }
-        }
+            .init(rows: size.0, columns: size.1, fourProbability: 0.3), lanes: lanes, threads: 2)
+        try engines.stepRandomBoards(size)
         // The next draws reveal the generators' states.
         try engines.each("the last reset") { try $0.reset() }
         _ = try engines.snapshot(Array(0..<lanes))

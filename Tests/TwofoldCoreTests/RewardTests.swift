@@ -240,21 +240,7 @@ extension RewardSpec {
 
     @Test(arguments: KernelTests.sizes)
     func `on many random boards each term and each info equals the reference`(_ size: (Int, Int)) throws {
-        let (rows, columns) = size
-        let lanes = 16_384
-        let engines = try engines(size, lanes: lanes)
-        var generator = Generator(seed: 11)
-        var boards = (0..<lanes).map { _ in KernelTests.randomBoard(rows, columns, &generator) }
-        for round in 0..<(size == (4, 4) ? 16 : 4) * testScale {
-            for _ in 0..<lanes / 4 {
-                boards[generator.next(below: lanes)] = KernelTests.randomBoard(rows, columns, &generator)
-            }
-            boards.swapAt(0, generator.next(below: lanes))
-            let seeds = (0..<lanes).map { UInt64(round) << 32 | UInt64($0) }
-            try engines.each("reset \(round)") { try $0.reset(seeds: seeds, boards: boards) }
-            let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
-            try engines.each("step \(round)") { try $0.step(actions) }
-        }
+        try engines(size, lanes: 16_384).stepRandomBoards(size)
     }
 
     @Test(arguments: KernelTests.sizes)
