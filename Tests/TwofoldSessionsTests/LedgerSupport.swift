@@ -96,7 +96,7 @@ extension SessionLedger {
     }
 
     /// Returns the ledger's decision about a resume request.
-    func resumption(_ request: Request, from route: Route = Route()) -> Result<Resumption, ServiceError> {
+    func resumption(_ request: Request, from route: Route) -> Result<Resumption, ServiceError> {
         Result { () throws(ServiceError) in try resume(request, from: route, at: .start) }
     }
 

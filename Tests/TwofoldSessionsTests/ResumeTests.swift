@@ -15,13 +15,13 @@ import TwofoldTestSupport
         Request(.step, session: one, epoch: epoch, seq: seq)
     }
 
-    /// Resumes a session as the holder whose id repeats this byte 16 times.
+    /// Resumes a session as the holder whose id repeats this byte.
     private func resume(
-        _ holder: UInt8, from route: Route = Route()
-    ) throws -> Result<SessionLedger.Resumption, ServiceError> {
+        _ holder: UInt8, length: Int = 16, epoch: UInt32 = 0, from route: Route = Route()
+    ) -> Result<SessionLedger.Resumption, ServiceError> {
         var resume = ResumeRequest()
-        resume.holder = sessionBytes(holder)
-        return ledger.resumption(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
+        resume.holder = Data(repeating: holder, count: length)
+        return ledger.resumption(Request(.resume(resume), session: one, epoch: epoch, seq: 0), from: route)
     }
 
     /// Returns true if the session is at this epoch, so that the ledger executes its next request.
@@ -34,7 +34,7 @@ import TwofoldTestSupport
     @Test mutating func `each new holder raises the epoch, and the same holder keeps its epoch`() throws {
         try ledger.open(one)
         for (holder, epoch) in [(7, 2), (7, 2), (8, 3), (9, 4)] as [(UInt8, UInt32)] {
-            #expect(try resume(holder).isAnswer)
+            #expect(resume(holder).isAnswer)
             #expect(try isHeld(by: epoch, next: 2))
             #expect(try ledger.admit(step(2, epoch: epoch - 1)).refusal?.code == .staleEpoch)
         }
@@ -42,17 +42,12 @@ import TwofoldTestSupport
 
     @Test mutating func `a late copy of an earlier holder's resume does not shut out the newer one`() throws {
         try ledger.open(one)
-        for holder in 7...9 { #expect(try resume(UInt8(holder)).isAnswer) }
-        for holder in 7...8 { #expect(try resume(UInt8(holder)).refusal?.code == .staleEpoch) }
+        for holder in 7...9 { #expect(resume(UInt8(holder)).isAnswer) }
+        for holder in 7...8 { #expect(resume(UInt8(holder)).refusal?.code == .staleEpoch) }
         #expect(try isHeld(by: 4, next: 2))
     }
 
     @Test mutating func `a resume with an epoch displaces only the holder of that epoch`() throws {
-        func resume(_ holder: UInt8, epoch: UInt32) -> Result<SessionLedger.Resumption, ServiceError> {
-            var resume = ResumeRequest()
-            resume.holder = sessionBytes(holder)
-            return ledger.resumption(Request(.resume(resume), session: one, epoch: epoch, seq: 0))
-        }
         try ledger.open(one)
         #expect(resume(7, epoch: 1).isAnswer)
         // A repeat gets the same answer.
@@ -67,7 +62,7 @@ import TwofoldTestSupport
     @Test mutating func `a client that was shut out does not even get the stored reply`() throws {
         try ledger.open(one)
         try ledger.execute(step(2))
-        #expect(try resume(7).isAnswer)
+        #expect(resume(7).isAnswer)
         #expect(try ledger.admit(step(2)).refusal?.code == .staleEpoch)
     }
 
@@ -76,8 +71,8 @@ import TwofoldTestSupport
         let entry = try #require(try ledger.admit(step(2)).entry)
         let first = Route()
         let second = Route()
-        #expect(try resume(7, from: first).isWaiting)
-        #expect(try resume(8, from: second).isWaiting)
+        #expect(resume(7, from: first).isWaiting)
+        #expect(resume(8, from: second).isWaiting)
         let waiting = try ledger.complete(entry, StoredReply(seq: 2)).resumes
         #expect(waiting.count == 1 && waiting[0].route === second)
         #expect(ledger.resumption(waiting[0].request, from: waiting[0].route).isAnswer)
@@ -85,15 +80,11 @@ import TwofoldTestSupport
     }
 
     @Test mutating func `unknown and closed sessions and those of other clients are not found`() throws {
-        #expect(try resume(7).refusal?.code == .notFound)
+        #expect(resume(7).refusal?.code == .notFound)
         try ledger.open(one)
-        var other = ResumeRequest()
-        other.holder = sessionBytes(7)
-        let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
-        let stranger = Route("stranger")
-        #expect(ledger.resumption(request, from: stranger).refusal?.code == .notFound)
+        #expect(resume(7, from: Route("stranger")).refusal?.code == .notFound)
         try ledger.execute(Request(.close, session: one, seq: 2))
-        #expect(try resume(7).refusal?.code == .notFound)
+        #expect(resume(7).refusal?.code == .notFound)
     }
 
     // MARK: saved sessions
@@ -152,10 +143,7 @@ import TwofoldTestSupport
     @Test(arguments: [0, 15, 17])
     mutating func `a holder has 16 bytes`(count: Int) throws {
         try ledger.open(one)
-        var resume = ResumeRequest()
-        resume.holder = Data(repeating: 1, count: count)
-        let request = Request(.resume(resume), session: one, epoch: 0, seq: 0)
-        let refusal = try #require(ledger.resumption(request).refusal)
+        let refusal = try #require(resume(1, length: count).refusal)
         #expect(refusal.code == .invalidArgument)
         #expect(refusal.field == "holder")
         #expect(try isHeld(by: 1, next: 2))
