@@ -4,71 +4,60 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct DeterminismTests {
-    /// Returns a fingerprint of each lane's arrays over several steps (FNV-1a over all bytes).
+    /// Returns the bytes of each lane's arrays over several steps.
     ///
     /// Lane i has the seed `seed + i`, and its actions depend only on its seed.
-    private func fingerprints(
+    private func trajectories(
         _ config: Game2048.Config, lanes: Int, seed: UInt64, steps: Int,
         workers: Workers = Workers(threads: 1)
-    ) throws -> [UInt64] {
+    ) throws -> [[UInt8]] {
         let batch = try TestBatch(config, lanes: lanes, maxEpisodeSteps: 12, workers: workers)
         var policies = (0..<lanes).map { Generator(seed: ~(seed + UInt64($0))) }
-        var prints = [UInt64](repeating: 0xcbf2_9ce4_8422_2325, count: lanes)
-        try batch.reset(seed: seed)
-        absorb(batch.reply, batch.environment.resetArrays, &prints)
-        for _ in 0..<steps {
-            try batch.step(policies.indices.map { UInt8(policies[$0].next(below: 4)) })
-            absorb(batch.reply, batch.environment.stepArrays, &prints)
-        }
-        return prints
-    }
-
-    private func absorb(_ reply: [String: [UInt8]], _ specs: [ArraySpec], _ prints: inout [UInt64]) {
-        for spec in specs {
-            let size = spec.bytesPerLane
-            reply[spec.name]!.withUnsafeBufferPointer { bytes in
-                for lane in prints.indices {
-                    var print = prints[lane]
-                    var index = lane * size
-                    while index < (lane + 1) * size {
-                        print = (print ^ UInt64(bytes[index])) &* 0x100_0000_01b3
-                        index += 1
-                    }
-                    prints[lane] = print
-                }
+        var trajectories = [[UInt8]](repeating: [], count: lanes)
+        func append(_ specs: [ArraySpec]) {
+            for spec in specs {
+                let (bytes, size) = (batch.bytes(spec.name), spec.bytesPerLane)
+                for lane in 0..<lanes { trajectories[lane] += bytes[lane * size..<(lane + 1) * size] }
             }
         }
+        try batch.reset(seed: seed)
+        append(batch.environment.resetArrays)
+        for _ in 0..<steps {
+            try batch.step(policies.indices.map { UInt8(policies[$0].next(below: 4)) })
+            append(batch.environment.stepArrays)
+        }
+        return trajectories
     }
 
     private static let config = Game2048.Config(rows: 2, columns: 3)
     private static let steps = 25
 
     @Test func `a lane's trajectory does not depend on the number of lanes, threads or chunks`() throws {
-        let reference = try fingerprints(Self.config, lanes: 1000, seed: 0, steps: Self.steps)
+        let reference = try trajectories(Self.config, lanes: 1000, seed: 0, steps: Self.steps)
         #expect(Set(reference).count > 990, "lanes differ")
         for lanes in [1, 7, 64, 300, 1000] {
             for (threads, chunk) in [(1, 64), (2, 64), (2, 256), (2, 1000), (1, 1000)] {
-                let prints = try fingerprints(
+                let found = try trajectories(
                     Self.config, lanes: lanes, seed: 0, steps: Self.steps,
                     workers: Workers(threads: threads, chunk: chunk))
                 #expect(
-                    prints == Array(reference[..<lanes]),
+                    found == Array(reference[..<lanes]),
                     "\(lanes) lanes, \(threads) threads, chunks of \(chunk)")
             }
         }
         // Compare with a single lane that has the same seed as in the batch.
         for lane in [1, 63, 64, 255, 256, 511, 999] {
-            let alone = try fingerprints(Self.config, lanes: 1, seed: UInt64(lane), steps: Self.steps)
+            let alone = try trajectories(Self.config, lanes: 1, seed: UInt64(lane), steps: Self.steps)
             #expect(alone == [reference[lane]], "lane \(lane) alone")
         }
     }
 
     @Test func `different seeds give different trajectories`() throws {
-        let prints = try fingerprints(Game2048.Config(), lanes: 1000, seed: 0, steps: 12)
-        #expect(Set(prints).count == 1000)
+        let found = try trajectories(Game2048.Config(), lanes: 1000, seed: 0, steps: 12)
+        #expect(Set(found).count == 1000)
         for other in [1 << 32, 1 << 40, 1 << 63] as [UInt64] {
-            let prints = try fingerprints(Game2048.Config(), lanes: 1, seed: other, steps: 12)
-            #expect(try fingerprints(Game2048.Config(), lanes: 1, seed: 0, steps: 12) != prints)
+            let found = try trajectories(Game2048.Config(), lanes: 1, seed: other, steps: 12)
+            #expect(try trajectories(Game2048.Config(), lanes: 1, seed: 0, steps: 12) != found)
         }
     }
 
