@@ -72,7 +72,7 @@ public func simulationWake(_ number: UInt64, _ client: Int64, _ at: Int64) {
 }
 
 @_cdecl("simulation_open")
-public func simulationOpen(_ number: UInt64, _ client: Int64, _ address: Int64) -> Int64 {
+public func simulationOpen(_ number: UInt64, _ client: Int64) -> Int64 {
     Int64(world(number).world.open(Int(client)))
 }
 
@@ -106,7 +106,7 @@ public func simulationReceive(
 }
 
 @_cdecl("simulation_fault")
-public func simulationFault(_ number: UInt64, _ client: Int64, _ kind: Int64) -> Int64 {
+public func simulationFault(_ number: UInt64, _ kind: Int64) -> Int64 {
     guard let fault = Fault(rawValue: Int(kind)) else { return 0 }
     return world(number).world.faults.strikes(fault) ? 1 : 0
 }

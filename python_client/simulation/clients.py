@@ -78,10 +78,9 @@ class Life(Caller):
         make, arguments = make_arguments(self.random)
         recovers = self.random.random() < 0.5
         timeout = self.random.choice(_TIMEOUTS)
-        endpoint = ENDPOINT.format(1)
 
         def begin() -> Any:
-            return make(**arguments, endpoint=endpoint, timeout=timeout, recover=recovers)
+            return make(**arguments, endpoint=ENDPOINT, timeout=timeout, recover=recovers)
 
         try:
             envs = self.again(begin, "making boards", timeout, opens=True)

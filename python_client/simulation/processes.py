@@ -24,8 +24,8 @@ from twofold.client import stateless
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 
-ENDPOINT = "tcp://simulated:{}"
-"""The address of a server, given the server's number. Numbers begin at 1."""
+ENDPOINT = "tcp://simulated:1"
+"""The only address. The world decides which server gets a request."""
 
 # After these faults a server may have lost a session. The session may even have restarted, from an
 # older file or a delayed duplicate of its create request.
@@ -266,14 +266,14 @@ class Process:
         """Kills this process if the world chooses this fault now."""
         if self.is_dead:
             raise Killed
-        if self.world.fault(self.client, KILL):
+        if self.world.fault(KILL):
             self.is_dead = True
             self.world.kill_client(self.client)
             raise Killed
 
     def interrupt(self) -> None:
         """Raises KeyboardInterrupt, as Ctrl-C would, if the world chooses this fault now."""
-        if not self.is_dead and self.world.fault(self.client, INTERRUPT):
+        if not self.is_dead and self.world.fault(INTERRUPT):
             self.say("is interrupted")
             raise KeyboardInterrupt
 
@@ -292,7 +292,7 @@ class Process:
         if self.is_dead:
             raise zmq.ZMQError(zmq.ENOTSOCK)
         self.interrupt()
-        return SimulatedSocket(self, int(endpoint.rpartition(":")[2]) - 1)
+        return SimulatedSocket(self)
 
 
 def _refuse(errno: int) -> NoReturn:
@@ -304,13 +304,12 @@ class SimulatedSocket:
 
     Args:
         process: The process that owns the socket.
-        address: The server's number.
     """
 
-    def __init__(self, process: Process, address: int) -> None:
+    def __init__(self, process: Process) -> None:
         self._process, self._simulation = process, process.simulation
         self._world, self._client = process.world, process.client
-        self._number = self._world.open(process.client, address)
+        self._number = self._world.open(process.client)
         # The header of a request whose payload has not been sent yet.
         self._header: bytes | None = None
         self._awaits_reply = False

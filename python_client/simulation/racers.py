@@ -194,10 +194,9 @@ class RacingLife(Life):
 
     def _make(self) -> None:
         make, arguments = make_arguments(self.random)
-        endpoint = ENDPOINT.format(1)
         try:
             self._envs = self.again(
-                lambda: make(**arguments, endpoint=endpoint, timeout=2.0),
+                lambda: make(**arguments, endpoint=ENDPOINT, timeout=2.0),
                 "making boards",
                 2.0,
                 opens=True,

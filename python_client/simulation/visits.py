@@ -30,7 +30,7 @@ def play_alone(caller: Caller) -> None:
         arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": _TIMEOUT}
         return gym.make(game, disable_env_checker=True, **arguments)
 
-    begin = functools.partial(make, ENDPOINT.format(1))
+    begin = functools.partial(make, ENDPOINT)
     try:
         env = caller.again(begin, "making a board", _TIMEOUT, opens=True)
     except errors.ResourceExhausted:
@@ -65,7 +65,7 @@ def ask_rules(caller: Caller) -> None:
         return function(boards, endpoint=endpoint, timeout=timeout)
 
     try:
-        found = caller.again(lambda: ask(ENDPOINT.format(1)), "rules", timeout)
+        found = caller.again(lambda: ask(ENDPOINT), "rules", timeout)
     except errors.ResourceExhausted:
         return
     _check(found, quiet(lambda: ask("embedded")), function.__name__)

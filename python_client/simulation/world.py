@@ -110,11 +110,11 @@ def _library() -> ctypes.CDLL:
         "jumped": (number, [unsigned]),
         "next": (number, [unsigned]),
         "wake": (None, [unsigned, number, number]),
-        "open": (number, [unsigned, number, number]),
+        "open": (number, [unsigned, number]),
         "close": (None, [unsigned, number]),
         "send": (None, [unsigned, number, data, number, data, number]),
         "receive": (number, [unsigned, number, *frame, *frame]),
-        "fault": (number, [unsigned, number, number]),
+        "fault": (number, [unsigned, number]),
         "kill_client": (None, [unsigned, number]),
         "mark": (None, [unsigned, data, number]),
         "is_open": (number, [unsigned, data]),
@@ -158,16 +158,16 @@ class World:
         """Advances to a client's next event. Returns its number, NOTHING_LEFT or VIOLATED."""
         self.wake: Callable[[int, int], None] = functools.partial(library.simulation_wake, handle)
         """Sets the latest time at which a client runs again, in nanoseconds."""
-        self.fault: Callable[[int, int], int] = functools.partial(library.simulation_fault, handle)
-        """Returns 1 if a fault of this kind happens in the client now, else 0."""
+        self.fault: Callable[[int], int] = functools.partial(library.simulation_fault, handle)
+        """Returns 1 if a fault of this kind happens in a client now, else 0."""
 
     def destroy(self) -> None:
         """Frees the world's memory."""
         self._library.simulation_destroy(self._handle)
 
-    def open(self, client: int, address: int) -> int:
-        """Opens a connection to the server at an address. Returns the connection's number."""
-        return int(self._library.simulation_open(self._handle, client, address))
+    def open(self, client: int) -> int:
+        """Opens a connection to the server. Returns the connection's number."""
+        return int(self._library.simulation_open(self._handle, client))
 
     def close(self, socket: int) -> None:
         """Closes a connection."""

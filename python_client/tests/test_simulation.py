@@ -160,7 +160,7 @@ class Talk:
         self.deed, self.result = deed, None
 
     def run(self, process: Process) -> None:
-        self.result = self.deed(process, SimulatedSocket(process, 0))
+        self.result = self.deed(process, SimulatedSocket(process))
 
 
 def talk(deed: Any) -> Any:
