@@ -53,8 +53,8 @@ package final class SessionMachine {
     private var expansionsInProgress = 0
     private var statsInProgress = 0
 
-    /// Creates a machine that starts at `now`. It reads `clock` only for hello requests and for the time limits of
-    /// long requests. Everything else gets the current moment as an argument.
+    /// Creates a machine that starts at `now`. It reads `clock` only for hello and resume requests, and for the time
+    /// limits of long requests. Everything else gets the current moment as an argument.
     package init(_ settings: ServiceSettings, keys: Keys?, clock: Clock = .system, at now: Moment) {
         self.settings = settings
         self.keys = keys
@@ -259,8 +259,8 @@ package final class SessionMachine {
         case .waits(let inPlaceOfAnother):
             if inPlaceOfAnother { statistics.counters.parked += 1 }
         case .answer(let reply, let last):
-            countExecuted(.resume, arrived: route.arrived, at: now)
             effects.append(.send(last.resumed(reply, seq: request.seq), to: route))
+            countExecuted(.resume, arrived: route.arrived, at: clock.now())
         }
     }
 
