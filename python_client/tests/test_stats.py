@@ -1,6 +1,7 @@
 """Tests of `twofold stats` and `twofold top` with a real server."""
 
 import json
+import math
 import re
 import sys
 
@@ -130,8 +131,17 @@ def test_prometheus_can_read_the_statistics(
     assert samples["twofold_sessions",] == 1
     assert samples["twofold_request_seconds_count", "step"] == 2
     assert samples["twofold_request_seconds", "step", "0.99"] > 0
+    assert math.isnan(samples["twofold_request_seconds", "observe", "0.99"])
     assert samples["twofold_limit", "max_sessions"] == 10_000
     assert samples["twofold_refusals_total", "FAILED_PRECONDITION"] == 2
+
+
+def test_the_time_of_a_resume_is_measured(own_server: Server) -> None:
+    envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
+    twofold.resume(envs.token, timeout=30).close()
+    [resumes] = [row for row in statistics_of(own_server.ipc).requests if row.name == "resume"]
+    assert resumes.executed == 1
+    assert resumes.seconds > 0
 
 
 def test_the_statistics_do_not_reveal_session_ids(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -168,8 +169,9 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
     summary = family("request_seconds", "summary", text)
     for row in stats.requests:
         kind = {"kind": row.name}
-        summary.add_sample(summary.name, kind | {"quantile": "0.5"}, row.p50)
-        summary.add_sample(summary.name, kind | {"quantile": "0.99"}, row.p99)
+        for quantile, seconds in (("0.5", row.p50), ("0.99", row.p99)):
+            # Without recent requests, a quantile is 0 in the reply, but unknown in fact.
+            summary.add_sample(summary.name, kind | {"quantile": quantile}, seconds or math.nan)
         summary.add_sample(f"{summary.name}_sum", kind, row.seconds)
         summary.add_sample(f"{summary.name}_count", kind, row.executed)
     collector = SimpleNamespace(collect=lambda: families)
