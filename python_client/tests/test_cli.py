@@ -313,4 +313,6 @@ def test_the_arguments_of_another_game_are_refused(
     capsys: pytest.CaptureFixture[str], env: str, flag: list[str]
 ) -> None:
     assert cli.main(["evaluate", "random", "--env", env, *flag]) == 2
-    assert capsys.readouterr().err.startswith(f"twofold evaluate: {flag[0]} is for twofold/")
+    message = capsys.readouterr().err
+    assert message.startswith(f"twofold evaluate: {flag[0]} is for twofold/")
+    assert message.endswith(f" only, not for {env}\n")

@@ -156,7 +156,7 @@ def test_the_metadata_names_the_policy_and_the_environment(tmp_path: Path) -> No
     assert spec.kwargs == {"size": [3, 4]}
 
 
-@pytest.mark.parametrize("wrong", ["../a-v0", "a", "twofold/a", "a b-v0", ""])
+@pytest.mark.parametrize("wrong", ["../a-v0", "a", "twofold/a", "t/a-v0", "a b-v0", ""])
 def test_a_malformed_id_is_refused_and_makes_no_folder(wrong: str, tmp_path: Path) -> None:
     path = write(tmp_path)
     with pytest.raises(errors.InvalidArgument, match="expected namespace/name-v0") as info:

@@ -103,7 +103,8 @@ def _folder(dataset_id: str) -> Path:
     try:
         parse.parse_dataset_id(dataset_id)
     except (TypeError, ValueError):  # TypeError if the version is missing
-        raise _arguments.wrong("dataset_id", dataset_id, "namespace/name-v0") from None
+        expected = "namespace/name-v0, with a namespace of two or more characters"
+        raise _arguments.wrong("dataset_id", dataset_id, expected) from None
     folder: Path = storage.get_dataset_path(dataset_id)
     return folder
 
