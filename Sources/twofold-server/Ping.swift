@@ -8,7 +8,8 @@ struct Ping: ParsableCommand {
         abstract: "Check whether a server is alive and ready.",
         discussion: """
             Exits with 0 if the server is ready, with 1 if no answer arrives in time or a key is refused, and \
-            with 2 if the server answers but is about to stop. With --live, any answer means exit status 0.
+            with 2 after any other answer, for example if the server is about to stop. With --live, any answer means \
+            exit status 0.
             """)
 
     @Argument(help: "The same as --endpoint.")
