@@ -139,4 +139,29 @@ extension Deadline {
         }
         #expect(try late.play(RandomPolicy(), steps: 5) == twin.play(RandomPolicy(), steps: 5))
     }
+
+    @Test func `expectimax refuses games that it can't play, and wrong arguments by name`() throws {
+        let small = try makeBoards(.init(rows: 3, columns: 3), lanes: 1)
+        let toy = try Batch(ToyGame(), BatchOptions(lanes: 1))
+        for environment in [small, toy] {
+            let error = #expect(throws: EnvironmentError.self) {
+                _ = try ExpectimaxPolicy(
+                    environment, depth: 2, extension: 3, tableBytes: 1 << 12, heuristic: .init(),
+                    workers: Workers(threads: 1))
+            }
+            #expect(error?.field == "policy")
+        }
+        let board = try makeBoards(lanes: 1)
+        for (depth, tight, bytes, field) in [
+            (0, 0, 1 << 12, "depth"), (9, 0, 1 << 12, "depth"), (1, 17, 1 << 12, "extension"),
+            (1, 0, 100, "table_bytes"),
+        ] {
+            let error = #expect(throws: EnvironmentError.self) {
+                _ = try ExpectimaxPolicy(
+                    board, depth: depth, extension: tight, tableBytes: bytes, heuristic: .init(),
+                    workers: Workers(threads: 1))
+            }
+            #expect(error?.field == field)
+        }
+    }
 }

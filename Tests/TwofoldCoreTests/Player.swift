@@ -66,6 +66,7 @@ final class Player {
     }
 }
 
+/// Returns a batch of the game 2048.
 func makeBoards(
     _ config: Game2048.Config = .init(), lanes: Int, autoreset: AutoresetMode = .nextStep,
     limit: Int? = nil, threads: Int = 1, engine: Engine = .automatic

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Tests the policies that need neither a search nor a network, and the refusals of games that a policy can't play.
+/// Tests the policies that need neither a search nor a network.
 @Suite struct PolicyTests {
     @Test func `one word of the salted stream determines the legal action that random takes`() throws {
         let lanes = 200
@@ -53,30 +53,5 @@ import Testing
             }
         }
         #expect(ties.count == 4 && ties.values.min()! > ties.values.max()! / 2, "\(ties)")
-    }
-
-    @Test func `policies refuse games that they can't play`() throws {
-        let small = try makeBoards(.init(rows: 3, columns: 3), lanes: 1)
-        let toy = try Batch(ToyGame(), BatchOptions(lanes: 1))
-        for environment in [small, toy] {
-            let error = #expect(throws: EnvironmentError.self) {
-                _ = try ExpectimaxPolicy(
-                    environment, depth: 2, extension: 3, tableBytes: 1 << 12, heuristic: .init(),
-                    workers: Workers(threads: 1))
-            }
-            #expect(error?.field == "policy")
-        }
-        let board = try makeBoards(lanes: 1)
-        for (depth, tight, bytes, field) in [
-            (0, 0, 1 << 12, "depth"), (9, 0, 1 << 12, "depth"), (1, 17, 1 << 12, "extension"),
-            (1, 0, 100, "table_bytes"),
-        ] {
-            let error = #expect(throws: EnvironmentError.self) {
-                _ = try ExpectimaxPolicy(
-                    board, depth: depth, extension: tight, tableBytes: bytes, heuristic: .init(),
-                    workers: Workers(threads: 1))
-            }
-            #expect(error?.field == field)
-        }
     }
 }

@@ -71,6 +71,36 @@ def test_tile_values_are_powers_of_two_and_0_for_an_empty_cell() -> None:
         twofold.tile_values(32)
 
 
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+def test_one_hot_writes_to_memory_with_gaps_and_of_any_dtype(layout: Any) -> None:
+    boards = np.random.default_rng(0).integers(0, 5, (4, 2, 3))
+    expected = twofold.one_hot(boards, 5, layout)
+    for dtype in (np.uint8, np.bool_, np.float64):
+        memory = np.full((8, *expected.shape[1:]), 9).astype(dtype)
+        out = memory[::2]
+        assert twofold.one_hot(boards, 5, layout, out) is out
+        np.testing.assert_array_equal(out, expected)
+        np.testing.assert_array_equal(memory[1::2], np.full_like(out, 9))
+
+
+@pytest.mark.parametrize("observations", [[[-1, 3], [0, 0]], [[0, 3], [1, 300]]])
+@pytest.mark.parametrize("convert", [twofold.one_hot, twofold.tile_values])
+def test_one_wrong_exponent_among_others_is_refused(observations: Any, convert: Any) -> None:
+    with pytest.raises(errors.InvalidArgument) as caught:
+        convert(observations)
+    assert caught.value.field == "observations"
+
+
+def test_one_hot_has_up_to_256_planes_and_accepts_no_board() -> None:
+    assert twofold.one_hot([[0, 255], [1, 2]], planes=256).argmax(axis=0).tolist() == [
+        [0, 255],
+        [1, 2],
+    ]
+    assert twofold.one_hot([[0, 0]], planes=1).tolist() == [[[1, 1]]]
+    assert twofold.one_hot(np.zeros((0, 4, 4), np.uint8)).shape == (0, 18, 4, 4)
+    assert twofold.tile_values(np.zeros((0, 4), np.uint8)).shape == (0, 4)
+
+
 # ---- seeds ---------------------------------------------------------------------------------------
 
 
@@ -111,33 +141,3 @@ def test_wrong_arguments_of_seeds_are_refused(field: str, arguments: dict[str, A
     with pytest.raises(errors.InvalidArgument) as caught:
         twofold.worker_seeds(**arguments)
     assert caught.value.field == field
-
-
-@pytest.mark.parametrize("layout", ["chw", "hwc"])
-def test_one_hot_writes_to_memory_with_gaps_and_of_any_dtype(layout: Any) -> None:
-    boards = np.random.default_rng(0).integers(0, 5, (4, 2, 3))
-    expected = twofold.one_hot(boards, 5, layout)
-    for dtype in (np.uint8, np.bool_, np.float64):
-        memory = np.full((8, *expected.shape[1:]), 9).astype(dtype)
-        out = memory[::2]
-        assert twofold.one_hot(boards, 5, layout, out) is out
-        np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(memory[1::2], np.full_like(out, 9))
-
-
-@pytest.mark.parametrize("observations", [[[-1, 3], [0, 0]], [[0, 3], [1, 300]]])
-@pytest.mark.parametrize("convert", [twofold.one_hot, twofold.tile_values])
-def test_one_wrong_exponent_among_others_is_refused(observations: Any, convert: Any) -> None:
-    with pytest.raises(errors.InvalidArgument) as caught:
-        convert(observations)
-    assert caught.value.field == "observations"
-
-
-def test_one_hot_has_up_to_256_planes_and_accepts_no_board() -> None:
-    assert twofold.one_hot([[0, 255], [1, 2]], planes=256).argmax(axis=0).tolist() == [
-        [0, 255],
-        [1, 2],
-    ]
-    assert twofold.one_hot([[0, 0]], planes=1).tolist() == [[[1, 1]]]
-    assert twofold.one_hot(np.zeros((0, 4, 4), np.uint8)).shape == (0, 18, 4, 4)
-    assert twofold.tile_values(np.zeros((0, 4), np.uint8)).shape == (0, 4)

@@ -285,6 +285,20 @@ def test_the_return_so_far_is_an_info_of_steps_and_rollouts(endpoint: str) -> No
     twin.close()
 
 
+def test_boards_whose_episode_goes_on_have_zeros_for_it() -> None:
+    envs = reporting("embedded", max_episode_steps=4)
+    envs.reset(seed=7)
+    envs.step(actions(0))
+    envs.reset(options={"reset_mask": np.arange(16) < 5})
+    for step in range(1, 4):
+        infos = envs.step(actions(step))[4]
+    assert np.flatnonzero(infos["_episode"]).tolist() == list(range(5, 16))
+    assert infos["episode"]["l"].tolist() == [0] * 5 + [4] * 11
+    assert not infos["episode"]["r"][:5].any()
+    assert not infos["episode"]["t"][:5].any()
+    envs.close()
+
+
 # ---- returns are the boards' own, wherever these go ----------------------------------------------
 
 
@@ -551,20 +565,6 @@ def test_the_memory_of_the_statistics_does_not_grow(boards: int, steps: int) -> 
         most = max(most, sum(one["score"].size for one in envs._episodes._window.rest))
     assert most in (2 * 64, 3000)
     assert envs.statistics()["episodes"] == steps * boards
-    envs.close()
-
-
-def test_boards_whose_episode_goes_on_have_zeros_for_it() -> None:
-    envs = reporting("embedded", max_episode_steps=4)
-    envs.reset(seed=7)
-    envs.step(actions(0))
-    envs.reset(options={"reset_mask": np.arange(16) < 5})
-    for step in range(1, 4):
-        infos = envs.step(actions(step))[4]
-    assert np.flatnonzero(infos["_episode"]).tolist() == list(range(5, 16))
-    assert infos["episode"]["l"].tolist() == [0] * 5 + [4] * 11
-    assert not infos["episode"]["r"][:5].any()
-    assert not infos["episode"]["t"][:5].any()
     envs.close()
 
 

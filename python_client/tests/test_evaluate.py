@@ -415,17 +415,6 @@ def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: i
     assert again.policy == "PerfectMemory"
 
 
-def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["evaluate", "perfect-memory", "--against", "random", "--env", CONCENTRATION]
-    command += ["--size", "2x4", "--episodes", "300", "--endpoint", "embedded"]
-    assert cli.main(command) == 0
-    assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
-    assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 2
-    error = capsys.readouterr().err
-    assert "expected a Concentration environment" in error
-    assert "--env" in error
-
-
 # ---- bad policies and arguments ------------------------------------------------------------------
 
 

@@ -191,11 +191,25 @@ def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
     assert f"model.zip is not a Stable-Baselines3 model ({cause}" in capsys.readouterr().err
 
 
+def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["evaluate", "perfect-memory", "--against", "random", "--env", CONCENTRATION]
+    command += ["--size", "2x4", "--episodes", "300", "--endpoint", "embedded"]
+    assert cli.main(command) == 0
+    assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
+    assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 2
+    error = capsys.readouterr().err
+    assert "expected a Concentration environment" in error
+    assert "--env" in error
+
+
 # ---- options and files ---------------------------------------------------------------------------
 
 
 def played(observations: Any, action_mask: Any) -> Any:
     raise AssertionError("a game was played")
+
+
+PLAYED = f"{__name__}:played"
 
 
 @pytest.mark.parametrize(
@@ -241,7 +255,7 @@ def test_the_command_checks_its_files_before_the_first_game(
     (tmp_path / "file").write_text("kept")
     (tmp_path / "b.against.json").mkdir()
     before = sorted(tmp_path.iterdir())
-    command = ["evaluate", "test_evaluate_command:played", "--episodes", "20", *words.split()]
+    command = ["evaluate", PLAYED, "--episodes", "20", *words.split()]
     assert cli.main([word.replace("{}", str(tmp_path)) for word in command]) == status
     message = capsys.readouterr().err
     assert text.replace("{}", str(tmp_path)) in message
@@ -254,7 +268,7 @@ def test_the_command_looks_for_matplotlib_before_the_first_game(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    command = ["evaluate", "test_evaluate_command:played", "--plot", f"{tmp_path}/a.png"]
+    command = ["evaluate", PLAYED, "--plot", f"{tmp_path}/a.png"]
     assert cli.main(command) == 1
     assert "pip install 'twofold[plot]'" in capsys.readouterr().err
 
@@ -280,14 +294,7 @@ def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a.json"
-    command = [
-        "evaluate",
-        "random",
-        "--episodes",
-        "20",
-        "--against",
-        "test_evaluate_command:played",
-    ]
+    command = ["evaluate", "random", "--episodes", "20", "--against", PLAYED]
     assert cli.main([*command, "--save", str(file)]) == 1
     out, err = capsys.readouterr()
     assert out.startswith("random on twofold/Game2048-v0: 20 games")
@@ -309,7 +316,7 @@ def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
 def test_the_command_checks_its_second_policy_and_regret_before_the_first_game(
     words: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["evaluate", "test_evaluate_command:played", "--env", CONCENTRATION, *words.split()]
+    command = ["evaluate", PLAYED, "--env", CONCENTRATION, *words.split()]
     assert cli.main(command) == 2
     out, err = capsys.readouterr()
     assert not out
@@ -319,14 +326,7 @@ def test_the_command_checks_its_second_policy_and_regret_before_the_first_game(
 def test_the_command_checks_the_size_of_the_second_policys_board_before_the_first_game(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = [
-        "evaluate",
-        "test_evaluate_command:played",
-        "--against",
-        "optimal",
-        "--episodes",
-        "20",
-    ]
+    command = ["evaluate", PLAYED, "--against", "optimal", "--episodes", "20"]
     assert cli.main(command) == 2
     out, err = capsys.readouterr()
     assert not out

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from evaluations import by_hand, first_legal
+from evaluations import FIRST_SEED, first_legal
 
 import twofold
 from twofold import errors
@@ -18,6 +18,20 @@ from twofold.evaluation.results import Comparison
 from twofold.evaluation.statistics import wilson
 
 CONCENTRATION = "twofold/Concentration-v0"
+
+
+def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> Any:
+    return twofold.Evaluation(
+        policy=policy,
+        card={"environment": "twofold/Game2048-v0", "size": "4 x 4", "weights, MB": 256.0},
+        seeds=np.arange(4, dtype=np.uint64) + np.uint64(FIRST_SEED),
+        scores=np.array(scores),
+        moves=np.array([90, 110, 210, 1000]),
+        lengths=np.array([90, 110, 210, 1000]),
+        max_exponents=np.array([6, 6, 8, 11], np.uint8),
+        seconds=2.0,
+        policy_seconds=1.0,
+    )
 
 
 # ---- reports -------------------------------------------------------------------------------------
@@ -44,6 +58,23 @@ def test_the_summary_has_the_figures() -> None:
         (4096, 8192, 16384, 32768, 65536), 0
     )
     assert summary["moves_per_second"] == 705
+
+
+def test_the_summary_has_the_spread_of_the_scores() -> None:
+    score = by_hand().summary["score"]
+    spread = math.sqrt(sum((x - 6175) ** 2 for x in (700, 1000, 3000, 20000)) / 3)
+    assert score["standard_deviation"] == pytest.approx(spread)
+    assert score["standard_error"] == pytest.approx(spread / 2)
+    assert (score["min"], score["max"]) == (700, 20000)
+    assert score["quantiles"] == pytest.approx(
+        {"0.05": 745, "0.25": 925, "0.75": 7250, "0.95": 17450}
+    )
+
+
+@pytest.mark.parametrize(("highest", "first"), [(8, 256), (7, 16), (5, 4), (11, 256)])
+def test_lower_tiles_are_reported_only_if_no_game_reaches_256(highest: int, first: int) -> None:
+    result = dataclasses.replace(by_hand(), max_exponents=np.full(4, highest, np.uint8))
+    assert next(iter(result.summary["reached"])) == first
 
 
 def test_text_markdown_and_html_contain_figures_and_rule_card() -> None:
@@ -125,18 +156,6 @@ def test_names_in_a_report_do_not_control_the_terminal() -> None:
         assert all(line.isprintable() for line in report.split("\n"))
     assert "?[2J?31m?evil?name on" in str(result)
     assert "against ?]0;other?, the same" in str(comparison)
-
-
-def test_equal_scores_have_no_correlation_even_if_their_mean_is_rounded() -> None:
-    scores = np.full(7, 0.1)
-    assert scores.mean() != 0.1
-    assert math.isnan(Comparison.of_scores("a", scores, "b", np.arange(7.0)).correlation)
-
-
-def test_rounding_errors_of_added_rewards_are_no_difference() -> None:
-    comparison = Comparison.of_scores("a", np.full(6, 0.1 + 0.2), "b", np.full(6, 0.3))
-    assert (comparison.wins, comparison.ties, comparison.difference) == (0, 6, 0)
-    assert not comparison.is_significant
 
 
 def test_a_saved_evaluation_loads_unchanged() -> None:
@@ -374,15 +393,16 @@ def test_different_seeds_or_rules_are_not_compared() -> None:
         a.compare(b)
 
 
-def test_the_summary_has_the_spread_of_the_scores() -> None:
-    score = by_hand().summary["score"]
-    spread = math.sqrt(sum((x - 6175) ** 2 for x in (700, 1000, 3000, 20000)) / 3)
-    assert score["standard_deviation"] == pytest.approx(spread)
-    assert score["standard_error"] == pytest.approx(spread / 2)
-    assert (score["min"], score["max"]) == (700, 20000)
-    assert score["quantiles"] == pytest.approx(
-        {"0.05": 745, "0.25": 925, "0.75": 7250, "0.95": 17450}
-    )
+def test_equal_scores_have_no_correlation_even_if_their_mean_is_rounded() -> None:
+    scores = np.full(7, 0.1)
+    assert scores.mean() != 0.1
+    assert math.isnan(Comparison.of_scores("a", scores, "b", np.arange(7.0)).correlation)
+
+
+def test_rounding_errors_of_added_rewards_are_no_difference() -> None:
+    comparison = Comparison.of_scores("a", np.full(6, 0.1 + 0.2), "b", np.full(6, 0.3))
+    assert (comparison.wins, comparison.ties, comparison.difference) == (0, 6, 0)
+    assert not comparison.is_significant
 
 
 def test_a_comparison_counts_each_pair_once() -> None:
@@ -405,9 +425,3 @@ def test_the_worse_of_two_policies_is_significant_too() -> None:
 def test_large_scores_that_differ_by_little_are_no_tie() -> None:
     comparison = by_hand("a", (300_001,) * 4).compare(by_hand("b", (300_000,) * 4))
     assert (comparison.wins, comparison.ties, comparison.difference) == (4, 0, 1)
-
-
-@pytest.mark.parametrize(("highest", "first"), [(8, 256), (7, 16), (5, 4), (11, 256)])
-def test_lower_tiles_are_reported_only_if_no_game_reaches_256(highest: int, first: int) -> None:
-    result = dataclasses.replace(by_hand(), max_exponents=np.full(4, highest, np.uint8))
-    assert next(iter(result.summary["reached"])) == first

@@ -348,11 +348,17 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
 def test_a_server_that_never_starts_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pid = tmp_path / "pid"
-    use_program(monkeypatch, tmp_path, f"echo $$ > {pid}; exec sleep 1000")
+    processes, popen = [], subprocess.Popen
+
+    def start(*arguments: Any, **keywords: Any) -> Any:
+        processes.append(popen(*arguments, **keywords))
+        return processes[-1]
+
+    use_program(monkeypatch, tmp_path, "exec sleep 1000")
+    monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(twofold.errors.ServerStartFailed, match="in time"):
         gym.make(ID, endpoint="private", timeout=0.5)
-    assert not is_running(int(pid.read_text()))
+    assert [is_running(process.pid) for process in processes] == [False]
 
 
 def test_a_program_that_is_not_a_server_is_refused(

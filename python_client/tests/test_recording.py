@@ -471,11 +471,12 @@ def test_tiles_in_cells_that_are_seldom_empty_fit_the_spawn_law() -> None:
     assert law.cells_p() > 1e-3
 
 
-def test_rounding_errors_of_many_spawns_add_no_degree_of_freedom() -> None:
+@pytest.mark.parametrize("share", [0.1, 0.3])  # the rounding errors are positive, and negative
+def test_rounding_errors_of_many_spawns_add_no_degree_of_freedom(share: float) -> None:
     law, rng = SpawnLawTest(RecordingRules()), np.random.default_rng(0)
     surplus, covariance = np.zeros(16), np.zeros((16, 16))
     for _ in range(5000):
-        empty = rng.random(16) < 0.3
+        empty = rng.random(16) < share
         cell = int(rng.integers(16))
         empty[cell] = True
         law.add((~empty).astype(int).tolist(), cell)

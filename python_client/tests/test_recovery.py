@@ -541,8 +541,7 @@ def test_a_server_with_other_boards_is_reported(own_server: Server) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
     envs._session.link.spec.action_space.discrete.n = 5
-    own_server.kill()
-    own_server.start_again()
+    own_server.replace()
     for _ in range(2):
         with pytest.raises(errors.RecoveryFailed, match="other boards from the same arguments"):
             one_step(envs, 10)

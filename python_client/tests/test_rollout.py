@@ -134,9 +134,8 @@ def test_given_actions_are_also_played_in_pieces(
     assert_same(twin.rollout(300, actions=actions), whole)
 
 
-def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(endpoint: str) -> None:
-    arguments: Any = {"dialect": "pgx", "autoreset_mode": "Disabled"}
-    envs = twofold.Game2048VectorEnv(4, endpoint=endpoint, **arguments)
+def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(make: Any) -> None:
+    envs = make(4, dialect="pgx", autoreset_mode="Disabled")
     envs.reset(seed=0)
     played = envs.rollout(500, "random")
     is_over: Any = ~played.action_masks[:-1].any(axis=2)
@@ -145,7 +144,6 @@ def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(endpoin
     assert len(np.unique(played.actions[~is_over])) == 4
     given = np.full((3, 4), 2)
     np.testing.assert_array_equal(envs.rollout(3, actions=given).actions, given)
-    envs.close()
 
 
 def test_policy_seeds_apply_once_to_a_rollout_in_pieces(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from games import MakeBatch
 from loops import actions, assert_same, make, notes_of, number
-from opcodes import InterruptAt
+from opcodes import moments
 from servers import Server
 
 import twofold
@@ -458,11 +458,10 @@ def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: s
     """The next rollout continues from there: no step is lost, and none is played twice."""
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 2, "size": 3}
     envs, twin = make(server.ipc, **arguments), make("embedded", **arguments)
-    steps, moment, places = 2, 0, set()
-    while True:
+    steps, places = 2, set()
+    for moment, at in moments(127):
         envs.reset(seed=moment), twin.reset(seed=moment)
         expected = twin.rollout(2 * steps, first_legal)
-        at = InterruptAt(moment)
         try:
             at.call(envs.rollout, steps, first_legal)
             assert not at.has_fired, "the interrupt was swallowed"
@@ -477,7 +476,6 @@ def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: s
             and np.array_equal(expected.observations[first:][: steps + 1], rest.observations)
         ]
         places.add(place)
-        moment += 127
     assert moment > 1000
     assert places == set(range(steps + 1))
     envs.close()

@@ -588,6 +588,6 @@ def test_the_chance_of_a_4_is_rounded_as_in_the_engine(probability: float) -> No
 
 
 def test_the_first_taken_cell_is_named() -> None:
-    with pytest.raises(errors.InvalidArgument, match=r"outcomes\[1\] is 2, whose cell") as caught:
-        rules.place(PAIR, [2, 2])
-    assert caught.value.lane == 1
+    with pytest.raises(errors.InvalidArgument, match=r"outcomes\[2\] is 2, whose cell") as caught:
+        rules.place(PAIR[[0, 0, 1, 1]], [-1, 2, 2, 2])
+    assert caught.value.lane == 2

@@ -242,11 +242,14 @@ def test_other_rules_are_refused_by_name(make: Make, field: str, arguments: dict
 
 def test_other_rules_are_named_by_their_arguments_values() -> None:
     source, envs = (
-        twofold.ConcentrationVectorEnv(1, illegal_action=action) for action in ("end_turn", "noop")
+        twofold.ConcentrationVectorEnv(1, illegal_action=action, endpoint="embedded")
+        for action in ("end_turn", "noop")
     )
     source.reset(seed=0)
     with pytest.raises(errors.InvalidArgument, match=r"illegal_action end_turn; .* has noop"):
         envs.restore(source.snapshot())
+    source.close()
+    envs.close()
 
 
 @in_this_process

@@ -386,7 +386,7 @@ def test_a_killed_stop_keeps_its_files_and_a_stopped_start_keeps_all(
     content = file.read_bytes()
     # The signal waits until this start catches it, which is before it restores any session.
     command = [str(find_program()), "serve", "--endpoint", f"ipc://{directory}/s"]
-    command += ["--state-dir", str(directory)]
+    command += ["--state-dir", str(directory), "--parent-pid", str(os.getpid())]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
