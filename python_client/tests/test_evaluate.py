@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,11 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     assert one.max_exponents[17] == observations.max()
 
 
-def test_an_id_with_a_module_plays_the_same_games() -> None:
-    plain, named = (
-        twofold.evaluate("random", env=f"{module}twofold/Game2048-v0", episodes=6)
-        for module in ("", "twofold:")
-    )
+@pytest.mark.filterwarnings("ignore:.*Using the latest versioned environment")
+@pytest.mark.parametrize("env", ["twofold:twofold/Game2048-v0", "twofold/Game2048"])
+def test_an_id_with_a_module_or_without_a_version_plays_the_same_games(env: str) -> None:
+    plain = twofold.evaluate("random", episodes=6)
+    named = twofold.evaluate("random", episodes=6, env=env)
     np.testing.assert_array_equal(named.scores, plain.scores)
 
 
@@ -336,6 +337,47 @@ def test_a_policy_with_a_memory_sees_clear_masks_of_boards_out_of_play(env: Any)
     assert policy.playing[-1] < 8
 
 
+class OnlyTheSecond(Queue):
+    """A queue that refuses the first action, also on boards that nobody plays."""
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        observations, _ = super().reset(seed=seed, options=options)
+        return observations, self._masks()
+
+    def step(self, actions: Any) -> Any:
+        assert (actions == 1).all()
+        *results, _ = super().step(actions)
+        return *results, self._masks()
+
+    def _masks(self) -> dict[str, Any]:
+        return {"action_mask": np.tile(np.array([0, 1], np.int8), (self.num_envs, 1))}
+
+
+def test_boards_out_of_play_get_a_legal_action() -> None:
+    for policy in (SeesMasks(), first_legal):
+        result = twofold.evaluate(policy, env=OnlyTheSecond(12), episodes=8)
+        np.testing.assert_array_equal(result.scores, result.lengths)
+
+
+def test_a_policy_may_change_its_arguments() -> None:
+    class Changes(SeesMasks):
+        def reset(self, lanes: Any) -> None:
+            lanes[:] = True
+
+    result = twofold.evaluate(Changes(), env=Queue(12), episodes=8)
+    expected = twofold.evaluate(anything, env=Queue(8), episodes=8)
+    np.testing.assert_array_equal(result.scores, expected.scores)
+
+
+def test_the_seconds_of_a_policy_include_its_reset() -> None:
+    class Slow(SeesMasks):
+        def reset(self, lanes: Any) -> None:
+            time.sleep(0.05)
+
+    result = twofold.evaluate(Slow(), env=Queue(2), episodes=2)
+    assert 0.05 <= result.policy_seconds <= result.seconds
+
+
 def test_a_policy_whose_reset_raises_is_reported() -> None:
     class Bad(Counting):
         def reset(self, lanes: Any) -> None:
@@ -345,6 +387,17 @@ def test_a_policy_whose_reset_raises_is_reported() -> None:
         errors.PolicyError, match=r"call 0: reset raised KeyError: 'lost' \(.*in re"
     ):
         twofold.evaluate(Bad(), env=Queue(2), episodes=2)
+
+    class BadLater(SeesMasks):
+        def reset(self, lanes: Any) -> None:
+            if self.playing:
+                raise ValueError("lost")
+
+    # The number of boards is not to blame, because the first reset was successful.
+    with pytest.raises(
+        errors.PolicyError, match=r"call 1: reset raised ValueError: lost \(.*in reset\)$"
+    ):
+        twofold.evaluate(BadLater(), env=Queue(2), episodes=9)
 
 
 def test_a_reset_that_fails_with_another_number_of_boards_is_reported_with_that_number() -> None:
@@ -427,7 +480,7 @@ def raises(observations: Any, action_mask: Any) -> Any:
     [
         (raises, r"call 0: raised IndexError.*test_evaluate\.py:\d+ in raises"),
         (lambda o, m: np.zeros((len(o), 4), int), r"int64 of shape \(8, 4\); expected .* \(8,\)"),
-        (lambda o, m: m.argmax(axis=1)[:-1], r"shape \(7,\); expected integers of shape \(8,\)"),
+        (lambda o, m: m.argmax(axis=1)[:-1], r"shape \(7,\); expected integers of shape \(8,\)$"),
         (lambda o, m: np.zeros(len(o)), "returned float64"),
         (lambda o, m: None, "returned object"),
         (
@@ -476,8 +529,6 @@ def test_a_policy_that_changes_the_mask_makes_no_action_legal() -> None:
 
 
 def test_a_slow_policy_is_reported() -> None:
-    import time
-
     def slow(observations: Any, action_mask: Any) -> Any:
         time.sleep(0.05)
         return np.zeros(len(observations), int)

@@ -29,7 +29,7 @@ from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.seeding import consecutive, seed_array
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument
-from twofold.games.spec import without_module
+from twofold.games.spec import full_id
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -138,7 +138,7 @@ def make(env: str, num_envs: int = 1, **arguments: Any) -> JaxEnv:
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: The library was not found, or can't start.
     """
-    env = _arguments.choice("env", without_module(str(env)), BY_ID)
+    env = _arguments.choice("env", full_id(str(env)), BY_ID)
     return JaxEnv(env, _arguments.integer("num_envs", num_envs, 1, 2**31 - 1), arguments)
 
 

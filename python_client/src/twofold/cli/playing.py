@@ -16,7 +16,7 @@ from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
 from twofold.envs import BY_ID, GAMES, RegisteredGame
 from twofold.errors import InvalidArgument, MissingDependency
-from twofold.games.spec import SHARED_ARGUMENTS, GameSpec, without_module
+from twofold.games.spec import SHARED_ARGUMENTS, GameSpec, full_id
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
@@ -87,7 +87,7 @@ def flags(game: type[GameSpec]) -> list[str]:
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs."""
     given: dict[str, Any] = {}
-    played = without_module(arguments.env)
+    played = full_id(arguments.env)
     for env, game in BY_ID.items():
         for name in flags(game.spec):
             value = getattr(arguments, name, None)

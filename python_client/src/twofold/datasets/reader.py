@@ -22,7 +22,7 @@ from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, InvalidDataset
 from twofold.games.game2048 import Game2048
-from twofold.games.spec import without_module
+from twofold.games.spec import full_id
 
 TEXTS = ("environment", "policy", "twofold")
 """The metadata's entries whose values must be strings."""
@@ -106,7 +106,7 @@ class DatasetFile:
 
         A file must not choose the code that runs.
         """
-        return without_module(str(self.metadata["environment"]))
+        return full_id(str(self.metadata["environment"]))
 
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """Makes the environment in which the dataset was recorded.

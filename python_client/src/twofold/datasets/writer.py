@@ -17,7 +17,7 @@ from twofold.envs.json_form import as_json
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
-from twofold.games.spec import read_arguments
+from twofold.games.spec import full_id, read_arguments
 from twofold.policies.choosers import Chooser, OpenFunction, PolicyLike
 from twofold.policies.lookup import open_for_rollouts, resolve
 
@@ -123,7 +123,7 @@ class Plan:
         return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
-            "environment": self.env,
+            "environment": full_id(self.env),
             "arguments": self.recorded | facts.arguments,
             "num_envs": self.num_envs,
             "seed": self.seed,

@@ -29,7 +29,7 @@ from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.games.concentration import Concentration
 from twofold.games.rewards import extra_info_names
-from twofold.games.spec import without_module
+from twofold.games.spec import full_id
 from twofold.policies.choosers import Chooser, OpenChooser, PolicyLike, ServedChooser
 from twofold.policies.lookup import resolve
 
@@ -257,7 +257,7 @@ class Plan:
         """
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
-            if self.regret and without_module(self.env) == Concentration.environment_id:
+            if self.regret and full_id(self.env) == Concentration.environment_id:
                 raise InvalidArgument(
                     "regret requires 2048 on a board with at most nine cells; for Concentration, "
                     "twofold.ceilings computes the expected results of optimal play",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, TypedDict
@@ -21,9 +22,13 @@ Infos: TypeAlias = Mapping[str, Any]
 """The infos of one board, as JSON values."""
 
 
-def without_module(env_id: str) -> str:
-    """Returns an environment's id without the module that Gymnasium would import, "module:id"."""
-    return env_id.rpartition(":")[2]
+def full_id(env_id: str) -> str:
+    """Returns an environment's id without a module, "module:id", and with its version.
+
+    Of an id without a version, Gymnasium makes the newest one.
+    """
+    name = env_id.rpartition(":")[2]
+    return max((known for known in gym.registry if known.rpartition("-v")[0] == name), default=name)
 
 
 class GameArguments(TypedDict, total=False):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from twofold.errors import GameFailed, InvalidArgument, PolicyError
 from twofold.games.game2048 import Game2048
-from twofold.games.spec import without_module
+from twofold.games.spec import full_id
 from twofold.judging import ChatModel, Failure, Player, Strategy
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
@@ -92,9 +92,7 @@ class ServedChooser(Chooser):
 
     def for_env(self, env: object) -> Chooser:
         """Returns this chooser if the service can play in `env`, else the local function."""
-        if isinstance(env, str) and (
-            self.local is None or without_module(env) == Game2048.environment_id
-        ):
+        if isinstance(env, str) and (self.local is None or full_id(env) == Game2048.environment_id):
             return self
         if self.local is None:
             raise InvalidArgument(
