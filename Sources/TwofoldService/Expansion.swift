@@ -31,8 +31,8 @@ public struct Expansion: Sendable {
         guard request.count <= limits.maxBoardsPerSession else {
             throw ServiceError(
                 .resourceExhausted, field: "count",
-                "count is \(request.count); this server allows \(limits.maxBoardsPerSession) boards in a "
-                    + "request: send the others in another request")
+                "count is \(request.count); this server allows max_boards_per_session = "
+                    + "\(limits.maxBoardsPerSession); send the others in another request")
         }
         switch request.operation {
         case .afterstates, .move, .legal, .spawn, .explain: operation = request.operation

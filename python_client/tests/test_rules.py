@@ -307,6 +307,7 @@ def test_large_arrays_are_split_into_several_requests() -> None:
         with pytest.raises(errors.InvalidArgument) as caught:
             rules.explain(many, np.ones((7, 500), int), after, endpoint=small.tcp)
         assert (caught.value.field, caught.value.lane) == ("next_board", 3499)
+        assert str(caught.value).startswith("board 3499: next_board does not follow")
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4), (3, 0, 2, 5)])
@@ -530,6 +531,13 @@ def test_a_request_is_executed_again_only_after_a_second_without_an_answer(
         legal = rules.legal(np.eye(4, dtype=int), endpoint=slow.endpoint)
     assert legal.tolist() == [1, 1, 1, 1]
     assert slow.requests == requests
+
+
+def test_a_request_has_at_most_as_many_boards_as_the_server_allows() -> None:
+    boards = np.ones((25, 4, 4), np.uint8)
+    with Server("--max-boards-per-session", "10") as server:
+        legal = rules.legal(boards, endpoint=server.ipc)
+    np.testing.assert_array_equal(legal, rules.legal(boards, endpoint="embedded"))
 
 
 def test_answers_in_parts_are_joined() -> None:

@@ -172,7 +172,7 @@ public struct BoardRules: Sendable {
             do throws(Reason) {
                 report(index, try MoveAction.explain(before, direction, after))
             } catch {
-                throw .invalid("next_board", lane: index, "next_board \(index) \(error)")
+                throw .invalid("next_board", lane: index, "next_board \(error)")
             }
         }
     }

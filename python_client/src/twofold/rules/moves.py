@@ -269,9 +269,10 @@ def _ask(
         try:
             reply, answer = client.ask("expand", request, payload, deadline)
         except InvalidArgument as error:
-            if error.lane is not None:
-                error.lane += start
-            raise
+            if error.lane is None:
+                raise
+            lane = start + error.lane
+            raise InvalidArgument(f"board {lane}: {error}", field=error.field, lane=lane) from None
         yield start, Layout(reply.expand.arrays, ()).split(answer)
         # The server handles fewer boards if all would take too long.
         start += reply.expand.count
