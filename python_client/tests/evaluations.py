@@ -1,10 +1,12 @@
-"""Policies and an environment for the tests of evaluations."""
+"""Policies, an environment and a result for the tests of evaluations."""
 
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+
+import twofold
 
 FIRST_SEED = 2**63
 
@@ -51,3 +53,17 @@ class Queue(VectorEnv[Any, Any, Any]):
         self.finished = self.left == 0
         none = np.zeros(self.num_envs, bool)
         return self.left[:, None].astype(np.float32), rewards, self.finished, none, {}
+
+
+def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> Any:
+    return twofold.Evaluation(
+        policy=policy,
+        card={"environment": "twofold/Game2048-v0", "size": "4 x 4", "weights, MB": 256.0},
+        seeds=np.arange(4, dtype=np.uint64) + np.uint64(FIRST_SEED),
+        scores=np.array(scores),
+        moves=np.array([90, 110, 210, 1000]),
+        lengths=np.array([90, 110, 210, 1000]),
+        max_exponents=np.array([6, 6, 8, 11], np.uint8),
+        seconds=2.0,
+        policy_seconds=1.0,
+    )

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from evaluations import FIRST_SEED, first_legal
+from evaluations import by_hand, first_legal
 
 import twofold
 from twofold import errors
@@ -18,20 +18,6 @@ from twofold.evaluation.results import Comparison
 from twofold.evaluation.statistics import wilson
 
 CONCENTRATION = "twofold/Concentration-v0"
-
-
-def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> Any:
-    return twofold.Evaluation(
-        policy=policy,
-        card={"environment": "twofold/Game2048-v0", "size": "4 x 4", "weights, MB": 256.0},
-        seeds=np.arange(4, dtype=np.uint64) + np.uint64(FIRST_SEED),
-        scores=np.array(scores),
-        moves=np.array([90, 110, 210, 1000]),
-        lengths=np.array([90, 110, 210, 1000]),
-        max_exponents=np.array([6, 6, 8, 11], np.uint8),
-        seconds=2.0,
-        policy_seconds=1.0,
-    )
 
 
 # ---- reports -------------------------------------------------------------------------------------
@@ -174,6 +160,8 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
     [
         ("seeds", [-1, 1, 2, 3], "OverflowError"),
         ("moves", [2**70, 1, 2, 3], "OverflowError"),
+        ("moves", [1.5, 1, 2, 3], "TypeError"),
+        ("lengths", ["1", 1, 2, 3], "TypeError"),
         ("max_exponents", [300, 1, 2, 3], "OverflowError"),
         ("scores", ["a", "b", "c", "d"], "scores does not have a number for each game"),
         ("lengths", [1, 2, 3], "lengths does not have a number for each game"),

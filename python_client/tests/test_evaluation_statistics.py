@@ -72,6 +72,7 @@ def test_an_interval_contains_numbers_of_numpy() -> None:
     for number in (np.int64(5), np.float32(5), np.float64(5)):
         assert number in statistics.Interval(1, 10)
         assert number not in statistics.Interval(6, 10)
+    assert 10**400 not in statistics.Interval(6, 10)
 
 
 def test_one_value_has_no_interval() -> None:

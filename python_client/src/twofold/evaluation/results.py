@@ -189,9 +189,6 @@ class Evaluation:
                 "first_seed or secret"
             )
         for key in ("environment", *RULES):
-            # A function's illegal action raises, and a player's ends its game.
-            if key == "illegal action":
-                continue
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
                 raise InvalidArgument(
@@ -274,14 +271,14 @@ class Evaluation:
             games, policy_seconds = document["games"], document["policy_seconds"]
             exponents, failures = games["max_exponents"], games.get("failures")
             regret = games.get("regret")
-            # A packed array refuses integers that do not fit; numpy 1 wraps them.
+            # Packed arrays refuse what is not an integer or does not fit; numpy converts it.
             found = Evaluation(
                 policy=document["policy"],
                 card=document["rule_card"],
                 seeds=np.array(packed("Q", games["seeds"])),
                 scores=np.array([math.nan if one is None else one for one in games["scores"]]),
-                moves=np.array(games["moves"], np.int64),
-                lengths=np.array(games["lengths"], np.int64),
+                moves=np.array(packed("q", games["moves"])),
+                lengths=np.array(packed("q", games["lengths"])),
                 max_exponents=None if exponents is None else np.array(packed("B", exponents)),
                 seconds=document["seconds"],
                 policy_seconds=math.nan if policy_seconds is None else float(policy_seconds),

@@ -15,10 +15,13 @@ from twofold.errors import InvalidArgument
 from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
-RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "step limit")
-"""The names of the rule card's entries about rules.
+RULES = (
+    *{rule: None for game in GAMES for rule in game.spec.of().rules() if rule != "illegal action"},
+    "step limit",
+)
+"""The names of the rule card's entries that must be equal if two results are compared.
 
-Two results are comparable only if these entries are equal.
+A function's illegal action raises, and a player's ends its game, so that rule may differ.
 """
 
 

@@ -27,9 +27,9 @@ class Interval(NamedTuple):
     high: float
 
     def __contains__(self, value: object) -> bool:
-        if not isinstance(value, (int, float, np.integer, np.floating)):
-            return False
-        return self.low <= float(value) <= self.high
+        if isinstance(value, np.number):
+            value = value.item()
+        return isinstance(value, (int, float)) and self.low <= value <= self.high
 
 
 UNKNOWN = Interval(math.nan, math.nan)
