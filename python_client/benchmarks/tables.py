@@ -252,10 +252,15 @@ def trainings(rows: Iterable[Row]) -> str:
 
 def learning(rows: Iterable[Row]) -> str:
     """Returns the table of mean scores after equal numbers of games, moves and minutes."""
-    units = {"games": 1, "million moves": 1e6, "minutes": 60}
+    units = {"million moves": 1e6, "minutes": 60}
+
+    def after(row: Row) -> str:
+        number = row["after"] / units.get(row["axis"], 1)
+        return f"{number:,.1f}" if row["axis"] in units else f"{number:,.0f}"
+
     columns: Columns = {
         "after": "{axis}",
-        "": lambda row: f"{row['after'] / units[row['axis']]:,.0f}",
+        "": after,
         "median of the mean scores": "{median:,.0f}",
         "lowest to highest": "{lowest:,.0f} to {highest:,.0f}",
     }

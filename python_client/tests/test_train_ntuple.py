@@ -301,7 +301,7 @@ def test_training_runs_are_compared_over_their_common_range(tmp_path: Path) -> N
     # From 200 games, where the second run begins, to 300, where the first run ends.
     assert "| games | 200 | 2 | 2 to 2 |" in table
     assert "| games | 300 | 3 | 3 to 3 |" in table
-    assert "| minutes | 2 | 3 | 2 to 4 |" in table
+    assert "| minutes | 2.0 | 3 | 2 to 4 |" in table
 
 
 def test_a_training_run_without_evaluations_is_refused(tmp_path: Path) -> None:
