@@ -52,7 +52,7 @@ class Settings:
 
     @classmethod
     def read(cls, owner: str, game: GameSpec, arguments: Mapping[str, Any]) -> Settings:
-        """Creates the settings from arguments; `owner` is the name in messages of what has them.
+        """Creates the settings from arguments of `owner`, a function or an environment.
 
         Raises:
             TypeError: An argument is unknown.

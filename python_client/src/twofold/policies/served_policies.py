@@ -173,7 +173,7 @@ class Optimal(Policy):
 
 
 class NTuple(Policy):
-    """A policy that plays the action with the highest reward + V(afterstate).
+    """A policy that plays the action with the highest merge score + V(afterstate).
 
     V is the value function of an n-tuple network: the sum of one weight for each tuple and, if
     `symmetric`, for each rotation and reflection of the board (Szubert and Jaśkowski 2014). A
