@@ -83,6 +83,7 @@ BAD: list[tuple[str, Any]] = [
     ("endpoint", "inproc://here"),
     ("endpoint", "ipc://"),
     ("endpoint", "ipc:///" + 107 * "x"),
+    ("endpoint", "ipc:///" + 54 * "é"),  # each has two bytes
     ("timeout", 0),
     ("timeout", -1),
     ("timeout", math.inf),

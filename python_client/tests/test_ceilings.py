@@ -132,11 +132,23 @@ def test_turns_without_a_cost_need_a_step_limit() -> None:
         ceilings.concentration(size=2, reward={"mismatch": 0})
 
 
-def test_scale_and_clip_apply_as_in_the_environment() -> None:
-    plain = {"match": 2.0, "mismatch": -0.5}
+@pytest.mark.parametrize(
+    ("reward", "plain"),
+    [
+        (
+            {"match": 4, "mismatch": -9, "scale": 0.5, "clip": (-0.5, None)},
+            {"match": 2, "mismatch": -0.5},
+        ),
+        (
+            {"mismatch": -0.5, "clip": (None, -0.25)},
+            {"survival": -0.25, "mismatch": -0.25, "cleared": -0.25},
+        ),
+        ([("match", 1.5), ("mismatch", -0.5), "match"], {"match": 2.5, "mismatch": -0.5}),
+    ],
+)
+def test_scale_clip_and_repeated_terms_apply_as_in_the_environment(reward: Any, plain: Any) -> None:
     some: Any = {"memory": 2, "size": (2, 3), "max_episode_steps": 16}
-    clipped = {"match": 4, "mismatch": -9, "scale": 0.5, "clip": (-0.5, None)}
-    assert ceilings.concentration(reward=clipped, **some) == ceilings.concentration(
+    assert ceilings.concentration(reward=reward, **some) == ceilings.concentration(
         reward=plain, **some
     )
 
@@ -290,6 +302,7 @@ def test_the_policy_attains_the_ceiling_under_popgyms_rules(
         (2, {"preset": "popgym-easy", "max_episode_steps": 71}),
         (None, {"size": (3, 8), "symbols": 6, "max_episode_steps": 41}),
         (5, {"size": (2, 4), "reward": {"match": 1, "cleared": 2, "mismatch": -0.5}}),
+        (None, {"size": (2, 3), "max_episode_steps": 6}),
     ],
     ids=str,
 )

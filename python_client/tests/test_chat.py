@@ -360,6 +360,26 @@ def test_a_busy_service_is_asked_again_after_the_time_that_it_names() -> None:
     assert "authorization" not in server.requests[0][1]
 
 
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
+def test_a_status_that_may_pass_is_followed_by_another_try(status: int) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(status=status) if number == 0 else Answer("up")
+
+    with ChatServer(rule) as server:
+        completion = ChatEndpoint(server.url, "", 60.0, Waits().surroundings).complete([], {})
+    assert (completion.text, completion.attempts) == ("up", 2)
+
+
+def test_requests_to_a_busy_service_are_counted() -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(status=429) if number % 2 == 0 else first_legal_reply(document, number)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=1, surroundings=Waits().surroundings)
+    model = result.summary["model"]
+    assert model["requests"] == len(server.requests) == 2 * model["completions"]
+
+
 def test_an_endpoint_can_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
@@ -739,6 +759,22 @@ def test_a_query_that_the_endpoint_echoes_as_it_was_sent_is_masked(query: str) -
     assert "hid" not in str(info.value)
 
 
+def test_a_key_of_a_few_letters_does_not_garble_messages() -> None:
+    with (
+        ChatServer(lambda *_: Answer(status=400, body=b"a bad table")) as server,
+        pytest.raises(errors.ModelUnavailable, match="a bad table"),
+    ):
+        ChatEndpoint(server.url, "ab", 60.0).complete([], {})
+
+
+def test_a_key_that_begins_like_the_query_is_masked_to_its_end() -> None:
+    key = "secret-1-and-more"
+    with ChatServer(lambda *_: Answer(status=400, body=f"no {key} here".encode())) as server:
+        endpoint = ChatEndpoint(f"{server.url}?key=secret-1", key, 60.0)
+        with pytest.raises(errors.ModelUnavailable, match=r"no \*\*\* here"):
+            endpoint.complete([], {})
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -863,14 +899,14 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
 def test_the_report_has_the_command_that_repeats_its_games(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = ["--model", "stub", "--size", "2", "--episodes", "2"]
+    given = ["--model", "stub", "--size", "2"]
     with ChatServer(first_legal_reply) as server:
         assert cli.main(["evaluate", f"--chat={server.url}?key=abcd", *given, "--json"]) == 0
         first = json.loads(capsys.readouterr().out)
         command = first["rule_card"]["repeat with"]
         assert command == (
-            f"twofold evaluate '--chat={server.url}?***' --model stub --size 2 --episodes 2 "
-            f"--num-envs 2 --secret {first['secret']}"
+            f"twofold evaluate '--chat={server.url}?***' --model stub --size 2 --episodes 10 "
+            f"--num-envs 8 --secret {first['secret']}"
         )
         words = [word.replace("***", "key=abcd") for word in shlex.split(command)[1:]]
         assert cli.main([*words, "--json"]) == 0

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from terminal import Terminal
 import twofold
 from twofold import cli, errors
 from twofold.cli import playing
+from twofold.cli.common import check_different, check_output
 
 OF_THE_SERVER = ("serve", "keygen", "ping", "solve", "bench")
 OWN = [name for name in cli.SUBCOMMANDS if name not in OF_THE_SERVER]
@@ -316,3 +318,33 @@ def test_the_arguments_of_another_game_are_refused(
     message = capsys.readouterr().err
     assert message.startswith(f"twofold evaluate: {flag[0]} is for twofold/")
     assert message.endswith(f" only, not for {env}\n")
+
+
+def test_an_environment_of_another_package_gets_only_the_given_arguments() -> None:
+    parser = argparse.ArgumentParser()
+    playing.add_environment_arguments(parser, "1")
+    arguments = parser.parse_args(["--env", "other/Game-v0", "--goal", "64", "--peeks", "2"])
+    assert playing.environment_arguments(arguments) == {"goal": 64, "peeks": 2}
+
+
+def test_two_spellings_of_a_path_name_the_same_result(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    check_different([tmp_path / "a", tmp_path / "folder" / "a"])
+    with pytest.raises(errors.InvalidArgument, match="a is named for two results"):
+        check_different([tmp_path / "a", tmp_path / "folder" / ".." / "a"])
+
+
+def test_a_result_may_go_to_the_device_that_is_the_standard_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = os.stat(os.devnull)
+    monkeypatch.setattr(os, "fstat", lambda _: device)
+    check_output(Path(os.devnull))
+
+
+def test_only_one_name_of_patterns_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--patterns", "yeh", "matsuzaki", "--steps", "64"]
+    assert cli.main(["train", str(tmp_path / "a.npz"), *words]) == 2
+    assert "a list of tuples of cells" in capsys.readouterr().err

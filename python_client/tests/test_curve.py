@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import threading
 import time
@@ -28,6 +29,7 @@ import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
 from twofold.cli import main
 from twofold.client import sockets
+from twofold.client.curve import HandshakeWatch
 from twofold.client.lookup import find_program
 from twofold.client.sockets import context
 from twofold.client.surroundings import Surroundings, surroundings
@@ -241,6 +243,61 @@ def test_a_list_of_clients_in_a_pipe_is_refused(keys: Keys, tmp_path: Path) -> N
     assert "pipe' is a pipe, but" in ran.stderr
 
 
+CONNECTED, RETRIED = zmq.EVENT_CONNECTED, zmq.EVENT_CONNECT_RETRIED
+SUCCEEDED, BROKEN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+REFUSED = zmq.EVENT_HANDSHAKE_FAILED_AUTH
+
+
+class Events(list[tuple[int, int]]):
+    """A monitor whose events, with their values, are given."""
+
+    def poll(self, _: int) -> bool:
+        return bool(self)
+
+    def recv_multipart(self, *_: Any) -> list[bytes]:
+        return [struct.pack("=Hi", *self.pop(0)), b"tcp://127.0.0.1:1"]
+
+
+@pytest.mark.parametrize(
+    ("events", "is_last", "reason"),
+    [
+        ([(REFUSED, 400)], False, "unauthorised"),
+        ([(REFUSED, 300)], True, None),  # the handler failed temporarily
+        ([(BROKEN, 0)] * 3, False, "server_key"),
+        ([(BROKEN, 0)] * 2, False, None),
+        ([(BROKEN, 0)], True, "server_key"),
+        ([(BROKEN, 0)] * 2 + [(SUCCEEDED, 0)] + [(BROKEN, 0)] * 2, False, None),
+    ],
+)
+def test_only_a_refusal_and_handshakes_that_break_in_a_row_mean_a_wrong_key(
+    keys: Keys, events: list[tuple[int, int]], is_last: bool, reason: str | None
+) -> None:
+    watch: Any = HandshakeWatch("tcp://127.0.0.1:1", keys.of("alice"))
+    watch._monitor = Events(events)
+    if reason is None:
+        watch.check(is_last)
+        return
+    with pytest.raises(errors.AuthenticationFailed) as caught:
+        watch.check(is_last)
+    assert caught.value.reason == reason
+
+
+def test_a_server_that_was_connected_before_it_failed_is_not_unreachable() -> None:
+    watch: Any = HandshakeWatch("tcp://127.0.0.1:1", None)
+    for events, is_unreachable in (
+        ([(RETRIED, 0)], True),
+        ([(CONNECTED, 0), (RETRIED, 0)], False),
+        ([(RETRIED, 0)], True),
+    ):
+        with context().socket(zmq.REQ) as connection:
+            watch.attach(connection)
+            watch.detach()
+        watch._monitor = Events(events)
+        watch.check(is_last=True)
+        assert ("nothing accepts connections" in watch.failure) == is_unreachable
+        watch._monitor = None
+
+
 def test_a_refused_client_with_a_short_deadline_gets_a_transport_error(
     server: Server, keys: Keys
 ) -> None:
@@ -436,6 +493,9 @@ def test_every_way_to_a_server_accepts_keys(
     alice = keys.of("alice")
     twofold.ConcentrationVectorEnv(2, endpoint=server.tcp, keys=alice).close()
     twofold.Game2048Env(endpoint=server.tcp, keys=alice).close()
+    with contextlib.closing(Game2048VectorEnv(2, endpoint=server.tcp, keys=alice)) as envs:
+        envs.reset(seed=0)
+        envs.fork([1]).close()
     rules: dict[str, Any] = {"endpoint": server.tcp, "keys": alice}
     board, after = np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8)
     board[1, 0] = after[0, 0] = after[3, 3] = 1

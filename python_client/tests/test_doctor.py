@@ -1,6 +1,7 @@
 """`twofold doctor`: each test breaks an installation, and a finding names the problem and fix."""
 
 import contextlib
+import errno
 import importlib.metadata
 import io
 import json
@@ -25,8 +26,9 @@ from servers import PATIENCE, Server
 import twofold
 from twofold import cli, errors
 from twofold.client.lookup import find_program
-from twofold.doctor import machine_findings
-from twofold.doctor.findings import ok
+from twofold.client.zeromq import ZeroMQCarrier
+from twofold.doctor import machine, machine_findings, network_findings, service
+from twofold.doctor.findings import ok, warning
 from twofold.v1 import envelope_pb2 as envelope
 
 COMMAND = ("doctor", "--json", "--timeout", str(PATIENCE))
@@ -153,6 +155,11 @@ def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
 def test_an_invalid_setting_of_the_library_is_named() -> None:
     _, findings = doctor(TWOFOLD_MAX_BYTES="many")
     fails(findings, "step", "TWOFOLD_MAX_BYTES", "environment variable")
+
+
+def test_without_a_library_the_boards_of_a_private_server_are_stepped() -> None:
+    found = service._step(warning("library", "no library", "Install it."))
+    assert found == ok("step", "four boards were stepped at 'private'")
 
 
 def test_a_full_server_in_the_environment_variable_is_named() -> None:
@@ -284,6 +291,44 @@ def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:
     fails(findings, "reach", str(tmp_path), "twofold serve")
 
 
+def test_a_socket_of_another_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forbidden:
+        def __init__(self, family: int) -> None:
+            assert family == socket.AF_UNIX
+
+        def connect(self, path: str) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(socket, "socket", Forbidden)
+    *_, finding = network_findings("ipc:///run/s", None, 1.0)
+    assert (finding.status, finding.found) == ("failed", "/run/s: no permission")
+    assert "Ask the owner" in finding.fix
+
+
+def test_a_server_of_another_version_gets_a_warning(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twofold.doctor.network.VERSION", "99.0")
+    findings = {each.check: each for each in network_findings(server.ipc, None, PATIENCE)}
+    assert findings["server"].status == "warning"
+    assert findings["server"].found.endswith("; this package has 99.0")
+
+
+def test_a_key_that_is_removed_meanwhile_is_named(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise errors.PermissionDenied("the key was removed")
+
+    monkeypatch.setattr(ZeroMQCarrier, "hello", refuse)
+    *_, finding = network_findings(server.ipc, None, PATIENCE)
+    assert (finding.check, finding.found) == ("handshake", "the key was removed")
+    assert "--curve-clients" in finding.fix
+
+
 def test_a_program_that_is_not_a_server_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         _, findings = doctor(
@@ -412,6 +457,20 @@ def test_packages_are_compared_with_what_the_metadata_require(
         assert bool(findings["packages"].fix) == (status == "failed")
 
 
+def test_an_early_release_of_a_package_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["numpy >=1.24"])
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "99.0rc1")
+    assert list(machine._packages()) == [ok("packages", "numpy 99.0rc1")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit")
+def test_the_processors_that_a_process_may_use_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for usable, end in ((8, "8 processors"), (2, "of which this process may use 2")):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, n=usable: set(range(n)))
+        assert machine._processor().found.removesuffix(", no AVX2").endswith(f", {end}")
+
+
 def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
     findings = {each.check: each for each in machine_findings()}
@@ -426,6 +485,33 @@ def test_a_limit_on_memory_is_named(name: str, monkeypatch: pytest.MonkeyPatch) 
     )
     _, findings = doctor()
     fails(findings, "memory", "100 MiB", "ulimit -d")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "status", "found"),
+    [
+        ("memory.max", "max", "ok", "no limit on this process"),
+        ("memory.max", str(128 << 20), "failed", "may use 128 MiB"),
+        ("memory/memory.limit_in_bytes", str(2**63 - 4096), "ok", "no limit on this process"),
+        ("memory/memory.limit_in_bytes", str(512 << 20), "ok", "may use 512 MiB"),
+    ],
+)
+def test_the_limit_on_a_containers_memory_is_named(
+    name: str,
+    limit: str,
+    status: str,
+    found: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{limit}\n")
+    monkeypatch.setattr(machine, "Path", lambda _, name: tmp_path / name)
+    monkeypatch.setattr(machine, "_own_limits", list)
+    finding = machine._memory()
+    assert finding.status == status
+    assert found in finding.found
 
 
 def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

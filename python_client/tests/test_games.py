@@ -171,3 +171,10 @@ def test_a_table_that_is_cleared_in_the_last_allowed_step_is_cleared() -> None:
     game.play(0)
     assert game.play(0).endswith("The game is over: the step limit was reached.")
     game.env.close()
+
+
+def test_a_game_without_peeks_does_not_know_their_word() -> None:
+    assert Concentration.of(peeks=1).number("peek") == 16
+    with pytest.raises(errors.InvalidArgument, match="card is 'peek'") as caught:
+        Concentration.of(peeks=0).number("peek")
+    assert caught.value.field == "card"

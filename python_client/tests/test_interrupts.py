@@ -93,6 +93,30 @@ def test_a_step_whose_late_copy_was_executed_can_be_repeated_after_an_interrupt(
     twin.close()
 
 
+def test_afterstates_whose_late_copy_was_executed_are_writable(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc)
+    envs.reset(seed=1)
+    expected = envs.afterstates()
+    carrier = envs._session.link.carrier
+    execute = carrier.exchange
+    refusal = {"code": envelope.ERROR_CODE_RESOURCE_EXHAUSTED, "message": "too little memory"}
+
+    def refuse_once(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        execute(*arguments)
+        monkeypatch.setattr(type(carrier), "was_repeated", True)
+        return envelope.Reply(error=refusal), NO_PAYLOAD
+
+    monkeypatch.setattr(carrier, "exchange", refuse_once)
+    found: Any = envs.afterstates()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.flags.writeable
+    envs.close()
+
+
 def test_a_close_after_an_interrupt_at_any_bytecode_of_a_close_ends_the_session(
     server: Server,
 ) -> None:

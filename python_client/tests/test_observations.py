@@ -34,6 +34,13 @@ def pair(game: type[Any], form: str, **arguments: Any) -> tuple[Any, Any, int]:
     return game(obs=form, **common), game(**{**common, "mask_key": None}), planes
 
 
+def test_a_large_board_has_a_plane_for_each_exponent_up_to_31() -> None:
+    for size, planes in ((5, 27), (6, 32), (8, 32)):
+        envs = twofold.Game2048VectorEnv(1, size=size, obs="one_hot", endpoint="embedded")
+        assert envs.single_observation_space.shape == (planes, size, size)
+        envs.close()
+
+
 @each_game
 @each_form
 @pytest.mark.parametrize(

@@ -355,6 +355,15 @@ def test_boards_that_do_not_follow_are_reported() -> None:
         Recording.from_boards(boards[0])
     with pytest.raises(errors.InvalidArgument, match="boards can't be read as an array"):
         Recording.from_boards([[[1, 0], [0, 1]], [[2]]])
+    up = [[[1, 0], [0, 1]], [[1, 1], [2, 0]]]
+    assert Recording.from_boards(up).verify().moves == 1
+    up[1][1][0] = 3
+    with pytest.raises(errors.InvalidArgument, match="board 1 does not follow"):
+        Recording.from_boards(up)
+
+
+def test_the_threshold_for_a_4_is_rounded_half_up() -> None:
+    assert [replay.threshold_of(half / 2**33) for half in range(6)] == [0, 1, 1, 2, 2, 3]
 
 
 def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:

@@ -67,6 +67,18 @@ def test_a_network_with_one_fault_in_every_other_message_changes_nothing(
         envs.close()
 
 
+def test_a_close_after_a_step_that_never_arrived_ends_the_session(own_server: Server) -> None:
+    with FaultProxy(own_server.ipc, kinds=[DROP]) as proxy:
+        envs = make(proxy.endpoint)
+        envs.reset(seed=3)
+        proxy.rate = 1
+        with hurried(envs), pytest.raises(errors.DeadlineExceeded):
+            one_step(envs, 0)
+        proxy.rate = 0
+        envs.close()
+    assert statistics_of(own_server.ipc).usage.sessions == 0
+
+
 def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> None:
     expected = undisturbed(server.ipc, 300, game)
     with FaultProxy(server.ipc) as proxy:
@@ -427,7 +439,7 @@ def test_rollouts_continue_after_a_lost_server(
         twin.close()
 
 
-@pytest.mark.parametrize("limit", ["600", "100000"])
+@pytest.mark.parametrize("limit", ["603", "100000"])
 def test_each_rollout_is_replayed_with_its_own_network(limit: str) -> None:
     # With the lower limit, no snapshot fits into a message, so the journal has all networks.
     with Server("--max-message-bytes", limit) as own_server:
@@ -443,6 +455,53 @@ def test_each_rollout_is_replayed_with_its_own_network(limit: str) -> None:
             assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
         envs.close()
         twin.close()
+
+
+def test_the_previous_network_plays_after_another_ones_unanswered_upload(
+    own_server: Server,
+) -> None:
+    envs, twin = make(own_server.ipc), make("private")
+    for each in (envs, twin):
+        each.reset(seed=3)
+    assert_same(envs.rollout(5, NETWORK), twin.rollout(5, NETWORK))
+    other = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
+    with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
+        envs.rollout(5, other)
+    assert_same(envs.rollout(5, NETWORK), twin.rollout(5, NETWORK))
+    envs.close()
+    twin.close()
+
+
+def test_a_replay_may_take_more_requests_than_the_rollout(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(own_server.ipc, recover=True), make("private")
+    for each in (envs, twin):
+        each.reset(seed=3)
+    assert rolled_out(envs, "random", 1) == rolled_out(twin, "random", 1)
+    own_server.replace()
+    transmit = envs._session.link.transmit
+
+    def plays_two_steps_at_most(operation: Operation, *arguments: Any) -> Any:
+        if operation.slot == "rollout":
+            steps = envelope.Request.FromString(operation.request).rollout.steps
+            operation = part(operation, 0, min(steps, 2))
+        return transmit(operation, *arguments)
+
+    monkeypatch.setattr(envs._session.link, "transmit", plays_two_steps_at_most)
+    assert one_step(envs, 1) == one_step(twin, 1)
+    envs.close()
+    twin.close()
+
+
+def test_a_loss_right_after_an_upload_is_recovered(own_server: Server) -> None:
+    envs, twin = make(own_server.ipc, recover=True), make("private")
+    assert play(envs, 5) == play(twin, 5)
+    upload(envs._session, NETWORK)
+    own_server.replace()
+    assert one_step(envs, 5) == one_step(twin, 5)
+    envs.close()
+    twin.close()
 
 
 def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server: Server) -> None:

@@ -326,7 +326,7 @@ def test_a_snapshot_before_the_first_reset_is_refused(make: Make) -> None:
 
 
 def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
-    envs = make(6, reward={"merge_count": 1.0}, autoreset_mode="same_step")
+    envs = make(6, reward={"merge_count": 1.0}, autoreset_mode="same_step", timeout=20)
     envs.reset(seed=0)
     play(envs, 0, 10)
     boards, infos = envs.observe()
@@ -335,6 +335,7 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     assert fork.num_envs == 6
     assert fork.autoreset_mode == envs.autoreset_mode
     assert fork.reward_terms == envs.reward_terms
+    assert fork._session._timeout == 20
     assert fork.np_random_seed == -1
     again = envs.fork([4, 1], copies=3, seed=7)
     np.testing.assert_array_equal(play_alike(again), play_alike(envs.fork([4, 1], 3, seed=7)))

@@ -1,5 +1,6 @@
 """The states of a session's newest request, changed by events; retries with a simulated clock."""
 
+import itertools
 import math
 from typing import Any
 
@@ -26,7 +27,7 @@ from twofold.client.session.states import (
 )
 from twofold.client.surroundings import Surroundings
 from twofold.client.zeromq import Backoff, ZeroMQCarrier
-from twofold.errors import ClosedError, ShuttingDown, StepPending
+from twofold.errors import ClosedError, DeadlineExceeded, ShuttingDown, StepPending
 from twofold.v1 import envelope_pb2 as envelope
 
 STEP = Operation("step", b"", b"\1")
@@ -164,6 +165,72 @@ def test_a_reply_that_takes_long_to_arrive_does_arrive(seconds: float) -> None:
     connections = 0
     carrier.exchange(Call("reset", 1, b""), now[0] + 30)
     assert connections == 1, "once the round trip is known, the reply needs no second connection"
+
+
+class Connection(SlowConnection):
+    """A connection that delivers `reply` at once."""
+
+    def __init__(self, reply: envelope.Reply) -> None:
+        super().__init__([0.0], 0.0)
+        self._reply = reply
+
+    def recv(self) -> bytes:
+        return self._reply.SerializeToString()
+
+
+def test_a_lost_reply_does_not_lengthen_the_waits_of_later_calls() -> None:
+    now = [100.0]
+    seconds = itertools.cycle([math.inf, 0.01])
+
+    def connect(*_: Any) -> Any:
+        return SlowConnection(now, next(seconds))
+
+    carrier = ZeroMQCarrier(
+        "tcp://simulated:1", surroundings=Surroundings(now=lambda: now[0], connect=connect)
+    )
+    for _ in range(20):
+        began = now[0]
+        carrier.exchange(Call("reset", 1, b""), now[0] + 30)
+        assert now[0] - began < 0.1
+        carrier.drop()
+
+
+def test_a_reply_to_another_request_does_not_hasten_the_next_try() -> None:
+    now, connections = [100.0], 0
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def connect(*_: Any) -> Any:
+        nonlocal connections
+        connections += 1
+        assert connections < 100
+        return Connection(envelope.Reply(seq=7, reset={}))
+
+    carrier = ZeroMQCarrier(
+        "tcp://simulated:1",
+        surroundings=Surroundings(now=lambda: now[0], sleep=sleep, connect=connect),
+    )
+    with pytest.raises(DeadlineExceeded):
+        carrier.exchange(Call("reset", 1, b""), now[0] + 10)
+    assert now[0] == 110
+
+
+def test_an_error_without_a_number_answers_any_request() -> None:
+    error = {"code": envelope.ERROR_CODE_INVALID_ARGUMENT, "message": "unreadable"}
+    reply = envelope.Reply(seq=0, error=error)
+
+    def connect(*_: Any) -> Any:
+        return Connection(reply)
+
+    def sleep(_: float) -> None:
+        pytest.fail("it waits for another reply")
+
+    carrier = ZeroMQCarrier(
+        "tcp://simulated:1",
+        surroundings=Surroundings(now=lambda: 100.0, sleep=sleep, connect=connect),
+    )
+    assert carrier.exchange(Call("reset", 1, b""), 130.0)[0] == reply
 
 
 class StoppingServer:

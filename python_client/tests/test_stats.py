@@ -14,7 +14,7 @@ from terminal import Terminal
 import twofold
 from twofold._tables import table
 from twofold.cli import main
-from twofold.cli.stats import duration, rate, size
+from twofold.cli.stats import duration, head, rate, sessions_table, size
 from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -275,9 +275,23 @@ def test_a_number_of_views_below_1_is_refused(
     assert "count is 0; expected at least 1" in capsys.readouterr().err
 
 
+def test_a_server_that_is_about_to_stop_says_so() -> None:
+    for draining, state in ((True, "about to stop"), (False, "serving")):
+        assert f", {state}, up " in head(statistics.StatsReply(draining=draining))
+
+
+def test_a_session_in_a_long_request_is_busy_and_not_idle() -> None:
+    rows = [statistics.SessionStats(busy=busy, idle=7.0) for busy in (True, False)]
+    busy, idle = sessions_table(rows).splitlines()[-2:]
+    assert "busy" in busy
+    assert "7 s" not in busy
+    assert "7 s" in idle
+
+
 def test_numbers_are_formatted_for_people() -> None:
-    assert [duration(t) for t in (0, 35e-6, 1.2e-3, 4.5, 99, 720, 12_240, 181_440)] == [
-        "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "3.4 h", "2.1 d",
+    seconds = (0, 35e-6, 1.2e-3, 4.5, 99, 720, 5940, 12_240, 171_000, 181_440)
+    assert [duration(t) for t in seconds] == [
+        "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "99 min", "3.4 h", "47.5 h", "2.1 d",
     ]  # fmt: skip
     assert [rate(r) for r in (0, 950, 12_300, 4.56e7)] == ["0", "950", "12.3 k", "45.6 M"]
     assert (rate(999_700), size(1_040_000)) == ("1,000 k", "1,016 KiB")

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluations import by_hand
 from loops import interrupt
 from plain_learner import PlainLearner
 from servers import PATIENCE, running, wait_until
@@ -212,6 +213,21 @@ def test_seconds_end_a_training_before_its_steps() -> None:
     assert isinstance(trained.curve[-1], Point)
 
 
+def test_a_training_ends_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "_CALL_SECONDS", 5.0)
+    assert 0.2 <= train(**SMALL, seconds=0.2).seconds < 2
+
+
+def test_a_long_training_has_a_curve_of_a_few_hundred_points(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each call plays one step on each board, and takes 10 seconds of this clock.
+    monkeypatch.setattr(time, "perf_counter", itertools.count(0, 10).__next__)
+    trained = train(**SMALL, steps=64 * 1000)
+    assert trained.seconds == 10_000
+    assert 300 < len(trained.curve) < 600
+
+
 def test_evaluations_are_reported_and_change_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     # Evaluations play in this process, too.
     monkeypatch.setenv("TWOFOLD_ENDPOINT", "tcp://127.0.0.1:1")
@@ -275,6 +291,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("finished") / "agent.npz"
     train(**SMALL, steps=30_000, file=file)
     return file
+
+
+def test_a_training_is_saved_at_its_intervals_and_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds: list[float] = []
+    save = checkpoints.save
+
+    def count(path: Any, learner: Any, training: Any, report: Any) -> None:
+        seconds.append(training["seconds"])
+        save(path, learner, training, report)
+
+    monkeypatch.setattr(checkpoints, "save", count)
+    monkeypatch.setattr(training, "_CALL_SECONDS", 0.001)
+    train(**SMALL, seconds=0.5, save_every=0.1, file=tmp_path / "agent.npz")
+    assert len(seconds) >= 2
+    assert all(later - earlier >= 0.1 for earlier, later in itertools.pairwise(seconds[:-1]))
 
 
 def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -> None:
@@ -494,6 +527,14 @@ def test_an_interrupted_evaluation_is_made_after_the_resume(
     assert len(again.evaluations) == 1
 
 
+def test_a_resumed_training_is_not_evaluated_for_the_time_before(tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    first = train(**SMALL, seconds=0.02, file=file)
+    often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 5, "steps": first.steps}
+    again = train(**SMALL, **often, file=file, resume=True)  # plays no more steps
+    assert again.evaluations == ()
+
+
 def test_an_evaluation_belongs_to_the_steps_so_far_even_if_no_episode_has_ended(
     tmp_path: Path,
 ) -> None:
@@ -600,6 +641,9 @@ DAMAGES: dict[str, Any] = {
     "a point without a number": changed(curve=[[1.0, 64, 1, float("nan"), 0.0]]),
     "evaluations in words": changed(evaluations="none"),
     "an evaluation without a point": changed(evaluations=[[None, "{}"]]),
+    "an evaluation at a negative time": changed(
+        evaluations=[[[-1.0, 64, 1, 4.0, 0.0], by_hand().to_json(games=True)]]
+    ),
     "an evaluation without games": changed(evaluations=[[[1.0, 64, 1, 4.0, 0.0], "{}"]]),
     "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
     "no symmetry": lambda arrays: arrays.update(symmetric=False),
@@ -666,6 +710,8 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, text: bytes) -> None:
         train(**SMALL, steps=100, file=file, resume=True)
     assert refused.value.field == "file"
     assert file.read_bytes() == text
+    train(**SMALL, steps=100, file=file)
+    assert played_in(file) == 2
 
 
 def test_a_file_that_cannot_be_used_is_refused_before_the_training(tmp_path: Path) -> None:
