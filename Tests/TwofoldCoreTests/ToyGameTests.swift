@@ -107,7 +107,7 @@ import Testing
         #expect(ended > 20, "the test has seen the end of episodes")
     }
 
-    @Test(arguments: [1, 7, 8, 9, 63, 64, 65, 1000])
+    @Test(arguments: [1, 7, 8, 9, 63, 64, 65, 1000, 65_600])
     func `ended lanes are found in all positions`(lanes: Int) throws {
         let batch = try batch(lanes: lanes, autoreset: .sameStep, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)

@@ -95,6 +95,27 @@ import TwofoldTestSupport
         }
     }
 
+    @Test func `weights or a state of another size are a bad argument`() throws {
+        let sizes = try call { _ in }.learner
+        var weights = [Float](repeating: 0, count: 3 * sizes.weight_count + 3)
+        var state = [UInt8](repeating: 0, count: sizes.state_size + 3)
+        for (more, other) in [(1, 0), (-1, 0), (0, 3), (0, -3), (0, 0)] {
+            let status = try weights.withUnsafeMutableBufferPointer { weights in
+                try state.withUnsafeMutableBufferPointer { state in
+                    try [1, 2, 3].withUnsafeBytes { seeds in
+                        try call {
+                            $0.seeds = seeds.bindMemory(to: UInt8.self).baseAddress
+                            ($0.weights, $0.weight_count) = (weights.baseAddress, sizes.weight_count + more)
+                            ($0.state, $0.state_size) = (state.baseAddress, sizes.state_size + other)
+                        }.status
+                    }
+                }
+            }
+            let isRight = more == 0 && other == 0
+            #expect(status == (isRight ? TWOFOLD_ANSWERED : TWOFOLD_BAD_ARGUMENT))
+        }
+    }
+
     @Test func `an invalid argument is refused by its name`() throws {
         let garbage: [UInt8] = [0xff, 0xff]
         try garbage.withUnsafeBufferPointer { garbage in

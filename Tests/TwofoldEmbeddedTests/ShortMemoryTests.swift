@@ -46,6 +46,19 @@ import TwofoldTestSupport
             #expect(text.contains("ulimit -v"))
         }
     }
+
+    @Test(arguments: [0, 1, 10, 500])
+    func `the reason why a service is not created fits into the caller's memory`(capacity: Int) async {
+        await #expect(processExitsWith: .success) { [capacity] in
+            setenv("TWOFOLD_THREADS", "none", 1)
+            var number: UInt64 = 0
+            var message = [CChar](repeating: 7, count: 600)
+            #expect(create(&number, &message, capacity) == TWOFOLD_FAILED)
+            let text = "TWOFOLD_THREADS is 'none'; it must be an integer".utf8.prefix(max(0, capacity - 1))
+            let written = text.map { CChar($0) } + (capacity == 0 ? [] : [0])
+            #expect(message == written + [CChar](repeating: 7, count: 600 - written.count))
+        }
+    }
 }
 
 /// Limits the process's address space to its current size plus this many bytes.

@@ -1,6 +1,9 @@
 import Foundation
+import Logging
 import Platform
+import Synchronization
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
@@ -20,12 +23,14 @@ import ZeroMQ
         let (one, other) = (alice.publicKey, eve.publicKey)
         let text =
             "# a comment\n\n#\(server.publicKey) not this one\n\(one)   Alice of the first floor  \n\(other)\n"
-        let path = try directory.write("clients", text)
-        #expect(
-            try CurveFiles.readAllowed(path) == [
-                one.description: "Alice of the first floor",
-                other.description: String(other.description.prefix(8)),
-            ])
+        for lineBreak in ["\n", "\r\n"] {
+            let path = try directory.write("clients", text.replacing("\n", with: lineBreak))
+            #expect(
+                try CurveFiles.readAllowed(path) == [
+                    one.description: "Alice of the first floor",
+                    other.description: String(other.description.prefix(8)),
+                ])
+        }
     }
 
     @Test func `a file that is too long is not read completely`() throws {
@@ -105,6 +110,71 @@ import ZeroMQ
         }
         #expect(isRefused)
         #expect(counters.received == 2 + asked, "no other request was received")
+    }
+
+    @Test func `a refused key is logged once a minute, and again after the list was reread`() throws {
+        let lines = Mutex<[String]>([])
+        let logger = Logger(label: "test") { _ in Lines { line in lines.withLock { $0.append(line) } } }
+        func key(_ byte: UInt8) -> [UInt8] { [UInt8](repeating: byte, count: 32) }
+        let (alice, bob, eve) = (key(1), key(2), key(3))
+        func line(_ key: [UInt8]) throws -> String { "\(try #require(CurvePublicKey(bytes: key)))\n" }
+        let path = try directory.write("clients", line(alice))
+        let context = try Context()
+        let authenticator = try Authenticator(path, in: context, logger: logger)
+        let client = try Socket(.req, in: context)
+        try client.connect("inproc://zeromq.zap.01")
+        /// Asks the authenticator about a client, like libzmq. Returns true if the client is authorised.
+        func ask(_ key: [UInt8], at second: Int) throws -> Bool {
+            var message = Multipart()
+            let texts = ["1.0", "7", Authenticator.domain, "10.0.0.1", "", "CURVE"]
+            for frame in texts.map({ Array($0.utf8) }) + [key] {
+                message.append(try Message(copying: frame))
+            }
+            try client.send(&message, within: patience)
+            try authenticator.answer(at: Moment(nanoseconds: 0) + .seconds(second))
+            var reply = Multipart()
+            try client.receive(into: &reply, within: patience)
+            return reply[2].withUnsafeBytes { Array($0) == Array("200".utf8) }
+        }
+        func count(_ text: String) -> Int { lines.withLock { $0.count { $0.contains(text) } } }
+        let report = "refused a client whose key is not authorised"
+        for (second, reports) in [(0, 1), (59, 1), (60, 2), (61, 2)] {
+            #expect(try !ask(eve, at: second) && ask(alice, at: second))
+            #expect(count(report) == reports)
+        }
+        // A list that can't be read changes nothing.
+        try directory.write("clients", "nonsense\n")
+        func reload(until text: String) {
+            authenticator.reload()
+            let isReread = eventually {
+                authenticator.replaceList()
+                return count(text) > 0
+            }
+            #expect(isReread)
+        }
+        reload(until: "can't reread the list of client keys")
+        #expect(try !ask(eve, at: 62) && ask(alice, at: 62))
+        #expect(count(report) == 2)
+        try directory.write("clients", line(bob))
+        reload(until: "the list of client keys was reread")
+        #expect(try ask(bob, at: 63) && !ask(alice, at: 63) && !ask(eve, at: 63))
+        #expect(count(report) == 4 && authenticator.refused == 7)
+    }
+
+    /// A log handler that passes on each message.
+    private struct Lines: LogHandler {
+        let write: @Sendable (String) -> Void
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        init(_ write: @escaping @Sendable (String) -> Void) { self.write = write }
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) { write("\(event.message)") }
     }
 
     @Test func `a server whose list can't be read does not start`() throws {

@@ -1,5 +1,6 @@
 import TwofoldCore
 import Testing
+import TwofoldProtocol
 import TwofoldTestSupport
 
 @testable import TwofoldServer
@@ -41,6 +42,16 @@ import TwofoldTestSupport
             let exact = Double(sorted[Int((1000 * share).rounded(.up)) - 1])
             #expect(reported * 1e9 >= exact && reported * 1e9 <= exact * 1.126, "\(share)")
         }
+    }
+
+    @Test func `statistics report the median and the 99th percentile`() {
+        var statistics = ServerStatistics()
+        for request in 0..<100 {
+            let end = Moment(nanoseconds: start.nanoseconds + (request < 90 ? 10_000 : 1_000_000))
+            statistics.countExecuted(.step, arrived: start, at: end, steps: 1)
+        }
+        let stats = statistics.requestStats(at: start)
+        #expect((1e-5...1.13e-5).contains(stats[0].p50) && (1e-3...1.13e-3).contains(stats[0].p99))
     }
 
     @Test func `times from more than two windows ago are forgotten`() {

@@ -277,4 +277,194 @@ import TwofoldService
         #expect(try self.reply(session.call(request { $0.ntuple = .init() })).steps == 2)
         try expect(give { $0.weights.offset = 16 }, eight, .invalidArgument, field: "payload")
     }
+
+    /// Plays `steps` steps, in as many requests as the time limit of a reply makes necessary. Returns the actions.
+    private func play(
+        _ steps: Int, in session: Session, _ change: (inout RolloutRequest) -> Void
+    ) throws -> [UInt8] {
+        var actions: [UInt8] = []
+        while actions.count < steps * session.lanes {
+            let answer = try session.call(request(UInt32(steps - actions.count / session.lanes), change))
+            actions += try session.array("action", of: answer, in: reply(answer).arrays)
+        }
+        return actions
+    }
+
+    /// Returns the request for a network of these tuples, and its weights. Other seeds give other weights.
+    private func network(
+        _ tuples: [[UInt8]], seed: UInt64
+    ) -> (form: Request.OneOf_Op, weights: Request.OneOf_Op, payload: [UInt8]) {
+        var (form, weights) = (PolicyRequest(), PolicyRequest())
+        form.network.exponents = 12
+        form.network.symmetric = true
+        form.network.tuples = tuples.map { cells in
+            var tuple = Twofold_V1_NTuple()
+            tuple.cells = Data(cells)
+            return tuple
+        }
+        weights.weights = .init()
+        var generator = Generator(seed: seed)
+        let values = (0..<tuples.reduce(0) { $0 + ($1.count == 1 ? 12 : 144) }).map { _ in
+            Float(generator.next(below: 1000))
+        }
+        return (.policy(form), .policy(weights), values.withUnsafeBytes { Array($0) })
+    }
+
+    @Test(arguments: [[[0, 1]], [[0, 4]], [[0, 1], [5]]] as [[[UInt8]]])
+    func `a rollout plays with the session's newest network`(tuples: [[UInt8]]) throws {
+        let (session, twin) = (try session(), try session())
+        let (old, new) = (network([[0, 1]], seed: 1), network(tuples, seed: 2))
+        _ = try session.call(old.form)
+        _ = try session.call(old.weights, old.payload)
+        _ = try play(5, in: session) { $0.ntuple = .init() }
+        for one in [session, twin] {
+            _ = try one.call(new.form)
+            #expect(try one.refusal(request { $0.ntuple = .init() }).code == .failedPrecondition)
+            _ = try one.call(new.weights, new.payload)
+            try one.reset(seed: 3)
+        }
+        let (mine, its) = try (
+            play(30, in: session) { $0.ntuple = .init() }, play(30, in: twin) { $0.ntuple = .init() }
+        )
+        #expect(mine == its)
+    }
+
+    @Test func `a saved session keeps its network, even if not all weights have arrived`() throws {
+        let (session, twin) = (try session(), try session())
+        let (form, weights, payload) = network([[0, 1]], seed: 1)
+        for one in [session, twin] {
+            _ = try one.call(form)
+            _ = try one.call(weights, Array(payload[..<400]))
+        }
+        var saved = SavedSession()
+        try session.session.save(into: &saved)
+        let restored = try Session()
+        try restored.session.restore(from: saved)
+        var rest = PolicyRequest()
+        rest.weights.offset = 400
+        for one in [twin, restored] { _ = try one.call(.policy(rest), Array(payload[400...])) }
+        let (mine, its) = try (
+            play(30, in: restored) { $0.ntuple = .init() }, play(30, in: twin) { $0.ntuple = .init() }
+        )
+        #expect(mine == its)
+    }
+
+    @Test func `the policies' random streams follow the seeds of resets and restores`() throws {
+        let session = try session()
+        func random() throws -> [UInt8] { try play(20, in: session) { $0.random = .init() } }
+        let first = try random()
+        let blob = try #require(try session.call(.snapshot(.init())).payload)
+        let second = try random()
+        var restore = RestoreRequest()
+        restore.count = 4
+        try session.call(.restore(restore), blob)
+        #expect(try random() == second)
+        restore.seeds = true
+        try session.call(.restore(restore), packed(seeds([5, 6, 7, 8]), blob))
+        let other = try random()
+        #expect(other != second)
+        try session.call(.restore(restore), packed(seeds([5, 6, 7, 8]), blob))
+        #expect(try random() == other)
+        // On equal boards, only the policies' streams can make the first actions differ.
+        restore.rows = true
+        try session.call(.restore(restore), packed(seeds([0, 0, 0, 0]), seeds([5, 6, 7, 8]), blob))
+        #expect(Set(try play(1, in: session) { $0.random = .init() }).count > 1)
+        try session.reset(seed: 3)
+        #expect(try random() == first)
+    }
+
+    @Test func `a refused rollout with seeds leaves the random streams unchanged`() throws {
+        let (session, twin) = (try session(), try session())
+        let seeded = request {
+            $0.random = .init()
+            $0.policySeeds = true
+        }
+        #expect(throws: ServiceError.self) {
+            try seeds([1, 2, 3, 4]).withUnsafeBytes { payload in
+                _ = try session.session.execute(seeded, payload: payload) { (_) throws(EnvironmentError) in
+                    throw .exhausted("", "no memory is available")
+                }
+            }
+        }
+        let (mine, its) = try (
+            play(20, in: session) { $0.random = .init() }, play(20, in: twin) { $0.random = .init() }
+        )
+        #expect(mine == its)
+    }
+
+    @Test func `a search that takes longer than the limit is refused`() throws {
+        var limits = Limits()
+        limits.maxSearch = .zero
+        let session = try Session(limits: limits)
+        try session.reset()
+        let error = try session.refusal(request { $0.expectimax.depth = 1 })
+        #expect(error.code == .resourceExhausted && error.field == "policy")
+    }
+
+    @Test func `a network leaves less memory for the tables of a search`() throws {
+        var limits = Limits()
+        limits.maxPolicyBytes = 10_000
+        let session = try Session(limits: limits)
+        try session.reset()
+        func search(_ bytes: UInt64) -> Request.OneOf_Op {
+            request {
+                $0.expectimax.depth = 1
+                $0.expectimax.tableBytes = bytes
+            }
+        }
+        _ = try session.call(search(10_000))
+        _ = try session.call(network([[0, 1]], seed: 1).form)
+        let error = try session.refusal(search(10_000 - 576 + 1))
+        #expect(error.code == .resourceExhausted && error.message.contains("only 9424 are left"))
+        _ = try session.call(search(10_000 - 576))
+    }
+
+    /// The standard weights, as a request's message.
+    private static let standardHeuristic: Twofold_V1_Heuristic = {
+        let standard = Heuristic()
+        var sent = Twofold_V1_Heuristic()
+        (sent.base, sent.empty, sent.merges) = (standard.base, standard.empty, standard.merges)
+        sent.outerMonotonicity = standard.outer.monotonicity
+        sent.outerCrowding = standard.outer.crowding
+        sent.innerMonotonicity = standard.inner.monotonicity
+        sent.innerCrowding = standard.inner.crowding
+        sent.room = standard.room
+        return sent
+    }()
+
+    @Test func `a search uses each weight of the request's heuristic in its place`() throws {
+        func search(_ heuristic: Twofold_V1_Heuristic?) throws -> [UInt8] {
+            try play(60, in: session()) {
+                $0.expectimax.depth = 1
+                if let heuristic { $0.expectimax.heuristic = heuristic }
+            }
+        }
+        let standard = try search(nil)
+        #expect(try search(Self.standardHeuristic) == standard)
+        let weights: [WritableKeyPath<Twofold_V1_Heuristic, Double>] = [
+            \.empty, \.merges, \.outerMonotonicity, \.outerCrowding, \.innerMonotonicity, \.innerCrowding,
+            \.room,
+        ]
+        for weight in weights {
+            var changed = Self.standardHeuristic
+            changed[keyPath: weight] = 90_000
+            #expect(try search(changed) != standard, "\(weight)")
+        }
+    }
+
+    @Test(arguments: [(100_000, 1), (-1e9, 3)])
+    func `a search prefers the end of the game if boards in play have a negative value`(
+        base: Double, action: UInt8
+    ) throws {
+        let session = try session()
+        // Left leaves only boards without a legal action; after right, most boards have one.
+        let board: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 7]
+        try session.call(.reset(announcing(boards: true)), packed(board, board, board, board))
+        let actions = try play(1, in: session) {
+            $0.expectimax.depth = 2
+            $0.expectimax.heuristic = Self.standardHeuristic
+            $0.expectimax.heuristic.base = base
+        }
+        #expect(actions == [action, action, action, action])
+    }
 }

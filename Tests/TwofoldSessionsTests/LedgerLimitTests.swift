@@ -68,6 +68,17 @@ import TwofoldTestSupport
         }
     }
 
+    @Test func `a session that has ended no longer counts for its client`() throws {
+        var ledger = ledger { $0.maxSessionsPerClient = 1 }
+        for byte: UInt8 in 1...3 {
+            let entry = try #require(try ledger.admit(create(byte, lanes: 1), from: Route(alice)).entry)
+            _ = try ledger.complete(entry, StoredReply(seq: 1), creating: .small())
+            let close = Request(.close, session: sessionBytes(byte), seq: 2)
+            let closing = try #require(try ledger.admit(close, from: Route(alice)).entry)
+            _ = try ledger.complete(closing, StoredReply(seq: 2))
+        }
+    }
+
     @Test func `for every client but its owner a session does not exist`() throws {
         var ledger = ledger { _ in }
         let entry = try #require(try ledger.admit(create(1, lanes: 1), from: Route(alice)).entry)

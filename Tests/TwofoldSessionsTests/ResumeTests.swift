@@ -87,6 +87,16 @@ import TwofoldTestSupport
         #expect(resume(7).refusal?.code == .notFound)
     }
 
+    @Test mutating func `a resumed session is not idle`() throws {
+        try ledger.open(one)
+        var resume = ResumeRequest()
+        resume.holder = sessionBytes(7)
+        let request = Request(.resume(resume), session: one, epoch: 0, seq: 0)
+        _ = try ledger.resume(request, from: Route(), at: .start + .seconds(10))
+        #expect(ledger.endIdle(since: .start + .seconds(10)).isEmpty)
+        #expect(ledger.endIdle(since: .start + .seconds(11)).count == 1)
+    }
+
     // MARK: saved sessions
 
     /// Restores a saved session after a change, and returns the ledger's entry.
@@ -126,6 +136,39 @@ import TwofoldTestSupport
         #expect(try entry.saved(at: .start + .seconds(4))?.idleNanoseconds == 27_000_000_000)
         #expect(ledger.endIdle(since: .start - .seconds(23)).isEmpty)
         #expect(ledger.endIdle(since: .start - .seconds(22)).map(\.id) == [entry.id])
+    }
+
+    @Test mutating func `a restored session belongs to its owner and counts in the limits`() throws {
+        let alice = Route("alice")
+        let entry = try #require(try restore { $0.clientKey = "alice" })
+        #expect(try entry.saved(at: .start)?.clientKey == "alice")
+        #expect(try ledger.admit(step(2)).refusal?.code == .notFound)
+        #expect(try ledger.admit(step(2), from: alice).entry === entry)
+        #expect(ledger.openCount == 1 && ledger.openBoards == 1)
+        try ledger.open(sessionBytes(2))
+        try ledger.open(sessionBytes(3))
+        let refusal = try #require(throws: ServiceError.self) { try self.restore { $0.id = sessionBytes(4) } }
+        #expect(refusal.code == .resourceExhausted)
+    }
+
+    @Test mutating func `a restored session remembers its holders`() throws {
+        _ = try restore {
+            $0.epoch = 3
+            $0.holders = [sessionBytes(7), sessionBytes(8)]
+        }
+        #expect(resume(7).refusal?.code == .staleEpoch)
+        #expect(resume(8).isAnswer)
+        #expect(try isHeld(by: 3, next: 2))
+    }
+
+    @Test mutating func `beyond the last epoch, no new holder can resume a session`() throws {
+        _ = try restore {
+            $0.epoch = .max
+            $0.holders = [sessionBytes(7)]
+        }
+        #expect(resume(8).refusal?.code == .resourceExhausted)
+        #expect(resume(7).isAnswer)
+        #expect(try isHeld(by: .max, next: 2))
     }
 
     @Test mutating func `a session whose counts are close to overflow is not restored`() throws {

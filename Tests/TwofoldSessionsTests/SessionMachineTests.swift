@@ -93,6 +93,102 @@ import TwofoldTestSupport
         #expect(machine.ledger.openCount == 0)
     }
 
+    @Test func `a session that was idle for too long ends and is counted`() throws {
+        try open()
+        var effects: [SessionMachine.Effect] = []
+        machine.endIdle(since: .start + .seconds(1), at: .start + .seconds(90), into: &effects)
+        guard case .ended(let entry, "idle for 90 s")? = effects.first, effects.count == 1 else {
+            Issue.record("the session did not end")
+            return
+        }
+        #expect(entry.id == SessionID(id))
+        #expect(machine.statistics.counters.sessionsExpired == 1 && machine.ledger.openCount == 0)
+    }
+
+    @Test func `steps count once for each board, in rollouts too`() throws {
+        try execute(.create(lanes: 3), seq: 1)
+        try execute(.seededReset, seq: 2, [UInt8](repeating: 0, count: 24))
+        try execute(.step, seq: 3, [0, 1, 2])
+        var rollout = RolloutRequest()
+        (rollout.steps, rollout.maxPayloadBytes) = (5, 1 << 20)
+        rollout.random = .init()
+        let steps = try execute(.rollout(rollout), seq: 4).rollout.steps
+        #expect(steps > 0 && machine.statistics.counters.steps == UInt64(3 + 3 * steps))
+    }
+
+    /// A request that is executed outside a session.
+    private static func expand(boards: Int) -> (op: Request.OneOf_Op, payload: [UInt8]) {
+        var expand = ExpandRequest()
+        (expand.environmentID, expand.count) = ("twofold/Game2048-v0", UInt64(boards))
+        expand.operation = .legal
+        return (.expand(expand), [UInt8](repeating: 1, count: 16 * boards))
+    }
+
+    @Test func `too many expand requests at a time are refused, until one of them has ended`() throws {
+        let (op, payload) = Self.expand(boards: 1)
+        let waiting = try (0..<256).map { _ in try #require(take(op, seq: 0, payload).first?.work) }
+        let refused = try #require(take(op, seq: 0, payload).first?.sent)
+        #expect(try Reply(bytes: refused.reply.header).error.code == .resourceExhausted)
+        for work in waiting { #expect(finish(work).first?.sent != nil) }
+        #expect(take(op, seq: 0, payload).first?.work != nil)
+    }
+
+    @Test func `statistics requests that have ended make room for others`() throws {
+        for _ in 0..<40 {
+            let work = try #require(take(.stats(.init()), seq: 0).first?.work)
+            #expect(finish(work).first?.sent != nil)
+        }
+    }
+
+    @Test func `the payload of a waiting expand request is counted in the memory`() throws {
+        let (op, payload) = Self.expand(boards: 1000)
+        var work = take(op, seq: 0, payload).first?.work
+        #expect(work != nil && machine.budget.used > 16_000)
+        work = nil
+        #expect(machine.budget.used == 0)
+    }
+
+    @Test func `a payload above the limit is refused`() throws {
+        var settings = ServiceSettings(threads: 1)
+        settings.limits.maxMessageBytes = 15
+        let machine = SessionMachine(settings, keys: nil, at: .start)
+        let (op, payload) = Self.expand(boards: 1)
+        var effects: [SessionMachine.Effect] = []
+        machine.take(
+            header: frame(Request(op).bytes), payload: frame(payload), from: Route(), into: &effects)
+        let refused = try #require(effects.first?.sent)
+        #expect(try Reply(bytes: refused.reply.header).error.code == .resourceExhausted)
+    }
+
+    @Test func `statistics show a client only its own sessions, the oldest first, and its name`() throws {
+        let machine = SessionMachine(
+            ServiceSettings(threads: 1), keys: { (["alice": "Alice", "bob": "Bob"], 7) }, at: .start)
+        var effects: [SessionMachine.Effect] = []
+        func ask(_ request: Request, of client: String?, at second: Int) throws -> Reply {
+            let (now, header) = (Moment.start + .seconds(second), frame(request.bytes))
+            effects = []
+            machine.take(
+                header: header, payload: nil, from: Route(client, arrived: now), into: &effects)
+            let work = try #require(effects.first?.work)
+            effects = []
+            machine.finish(work, work.perform(machine.service, machine.budget), at: now, into: &effects)
+            return try Reply(bytes: #require(effects.compactMap(\.sent).first).reply.header)
+        }
+        for (number, client) in ["alice", "bob", "alice", nil].enumerated() {
+            let create = Request(.create(lanes: 1), session: sessionBytes(UInt8(number)), seq: 1)
+            _ = try ask(create, of: client, at: number)
+        }
+        let stats = Request(.stats(.init()))
+        let mine = try ask(stats, of: "alice", at: 10).stats.sessions
+        #expect(mine.map(\.id) == [0, 2].map { (byte: UInt8) in "\(SessionID(sessionBytes(byte))!)" })
+        #expect(mine.map(\.client) == ["Alice", "Alice"])
+        #expect(mine.map(\.age) == [10, 8] && mine.map(\.idle) == [10, 8])
+        #expect(mine.allSatisfy { $0.environmentID == "twofold/Game2048-v0" && $0.bytes > 16 })
+        let all = try ask(stats, of: nil, at: 10).stats
+        #expect(all.sessions.map(\.client) == ["Alice", "Bob", "Alice", ""])
+        #expect(all.counters.keysRefused == 7)
+    }
+
     @Test func `an in-process machine counts no requests, because its routes have no time`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
