@@ -399,7 +399,7 @@ def test_arguments_without_a_meaning_are_refused_by_name(
 
 def test_unknown_environments_and_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="expected one of 'twofold/Game2048-v0'"):
-        twofold.jax.make("twofold/Game2048")
+        twofold.jax.make("twofold/Game2049-v0")
     with pytest.raises(TypeError, match="'sizes'; did you mean 'size'"):
         twofold.jax.make(GAME2048, sizes=4)
 
@@ -421,6 +421,7 @@ def test_an_equal_environment_is_not_compiled_again() -> None:
     compiled = twofold.jax.JaxEnv._step._cache_size()
     assert play() == first == pickle.loads(pickle.dumps(first))
     assert twofold.jax.JaxEnv._step._cache_size() == compiled
+    assert twofold.jax.make("twofold:twofold/Game2048", 8) == first
     others = [
         play(obs="one_hot"),
         play(dialect="pgx"),
