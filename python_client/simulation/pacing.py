@@ -25,14 +25,14 @@ class Pace:
 
     Args:
         opens: Whether the call opens a session, which it closes if it fails. To do so, it may
-            repeat its last request once without a wait.
+            repeat its last request once without a wait, and once more after each interrupt.
 
     Attributes:
-        early: The problem with the last early repeat; None if no repeat was too early.
+        early: The problem with the first early repeat; None if no repeat was too early.
     """
 
     def __init__(self, opens: bool = False) -> None:
-        self._opens = opens
+        self._opens, self._may_be_early = opens, int(opens)
         self.early: str | None = None
         self._request: tuple[bytes, bytes | None] | None = None
         self._repeats = 0
@@ -49,9 +49,14 @@ class Pace:
         early, self._earliest = self._earliest - now, now + wait
         self._request = request
         if is_repeat and is_early:
-            before, self.early = self.early, f"a request is repeated {early:.3f} s too early"
-            return before if self._opens else self.early
+            self.early = self.early or f"a request is repeated {early:.3f} s too early"
+            self._may_be_early -= 1
+            return self.early if self._may_be_early < 0 else None
         return None
+
+    def interrupted(self) -> None:
+        """Records an interrupt of the call."""
+        self._may_be_early += self._opens
 
     def answered(self, header: bytes, now: float) -> None:
         """Records a reply, which may set the time of the next repeat."""

@@ -275,6 +275,7 @@ class Process:
         """Raises KeyboardInterrupt, as Ctrl-C would, if the world chooses this fault now."""
         if not self.is_dead and self.world.fault(INTERRUPT):
             self.say("is interrupted")
+            self.pace.interrupted()
             raise KeyboardInterrupt
 
     def _now(self) -> float:
