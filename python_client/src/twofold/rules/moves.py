@@ -217,7 +217,7 @@ def _expand(
     """
     count = len(boards.rows)
     if count == 0:
-        # The reply for an empty board tells the shapes of the arrays.
+        # The reply for an empty board has the arrays' shapes and dtypes.
         boards = boards._replace(rows=np.zeros((1, boards.rows.shape[1]), np.uint8))
         extra = [np.zeros((1, part.shape[1]), np.uint8) for part in extra]
     whole: dict[str, NDArray[Any]] = {}
