@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 import twofold
 
+CONCENTRATION = "twofold/Concentration-v0"
 FIRST_SEED = 2**63
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from evaluations import FIRST_SEED, Queue, anything, first_legal
+from evaluations import CONCENTRATION, FIRST_SEED, Queue, anything, first_legal
 from exact_concentration import fewest_turns
 
 import twofold
@@ -19,9 +19,6 @@ from twofold.evaluation import statistics
 from twofold.evaluation.run import join
 from twofold.policies import PerfectMemory, PolicyWithMemory
 from twofold.policies.baselines import RandomPolicy
-
-CONCENTRATION = "twofold/Concentration-v0"
-
 
 # ---- no length bias ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evaluations import first_legal
+from evaluations import CONCENTRATION, first_legal
 from gymnasium.vector import VectorEnv
 
 import twofold
@@ -18,7 +18,6 @@ from twofold.policies import SB3Policy
 from twofold.policies.choosers import FunctionChooser
 from twofold.policies.lookup import load
 
-CONCENTRATION = "twofold/Concentration-v0"
 POLICY_FILE = """
 def up_first(observations, action_mask):
     return action_mask.argmax(axis=1)

@@ -9,16 +9,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from evaluations import by_hand, first_legal
+from evaluations import CONCENTRATION, by_hand, first_legal
 
 import twofold
 from twofold import errors
 from twofold.evaluation import report as reports
 from twofold.evaluation.results import Comparison
 from twofold.evaluation.statistics import wilson
-
-CONCENTRATION = "twofold/Concentration-v0"
-
 
 # ---- reports -------------------------------------------------------------------------------------
 
