@@ -34,7 +34,7 @@ def open_envs(endpoint: str) -> Iterator[Callable[..., Any]]:
         envs.close()
 
 
-def first_legal(observations: Any, action_mask: Any) -> Any:
+def first_or_last_legal(observations: Any, action_mask: Any) -> Any:
     """Returns the first or the last legal action, depending on the board."""
     boards = np.asarray(observations).reshape(len(action_mask), -1)
     backwards = action_mask.shape[1] - 1 - action_mask[:, ::-1].argmax(axis=1)
@@ -323,11 +323,11 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
     envs, twin = open_envs(max_episode_steps=3), open_envs(max_episode_steps=3)
     for each in (envs, twin):
         each.reset(seed=0)
-        each.rollout(2, first_legal)
+        each.rollout(2, first_or_last_legal)
         each.reset(seed=1, options={"reset_mask": np.arange(16) >= 2})
 
     def wrong_where_fewer_play(observations: Any, action_mask: Any) -> Any:
-        chosen = first_legal(observations, action_mask)
+        chosen = first_or_last_legal(observations, action_mask)
         if len(chosen) == 14:  # boards 0 and 1 were just truncated
             chosen[5] = 4
         return chosen
@@ -338,8 +338,8 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
     error = caught.value
     assert (error.policy, error.call) == ("wrong_where_fewer_play", 1)
     assert (error.row, error.lane) == (5, 7)
-    twin.rollout(1, first_legal)
-    assert_same(envs.rollout(5, first_legal), twin.rollout(5, first_legal))
+    twin.rollout(1, first_or_last_legal)
+    assert_same(envs.rollout(5, first_or_last_legal), twin.rollout(5, first_or_last_legal))
 
 
 @pytest.mark.parametrize(
@@ -371,10 +371,10 @@ def test_a_policys_error_changes_nothing(policy: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({"policy": first_legal, "policy_seed": 1}, "policy_seed"),
-        ({"policy": first_legal, "infos": ["no"]}, "infos"),
-        ({"policy": first_legal, "infos": ["score", "score"]}, "infos"),
-        ({"policy": first_legal, "actions": np.zeros((2, 16), int)}, "policy"),
+        ({"policy": first_or_last_legal, "policy_seed": 1}, "policy_seed"),
+        ({"policy": first_or_last_legal, "infos": ["no"]}, "infos"),
+        ({"policy": first_or_last_legal, "infos": ["score", "score"]}, "infos"),
+        ({"policy": first_or_last_legal, "actions": np.zeros((2, 16), int)}, "policy"),
         ({"policy": "perfect-memory"}, "envs"),
         ({"policy": RandomPolicy}, "policy"),
         ({"policy": 3}, "policy"),
@@ -397,7 +397,7 @@ def test_wrong_arguments_are_refused_before_anything_is_called(
 def test_a_rollout_before_the_first_reset_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
     envs = make_batch(2, endpoint=endpoint)
     with pytest.raises(errors.FailedPrecondition):
-        envs.rollout(1, first_legal)
+        envs.rollout(1, first_or_last_legal)
     envs.close()
 
 
@@ -441,16 +441,16 @@ def test_an_interrupt_in_the_function_keeps_the_steps_before_it(
         calls.append(1)
         if len(calls) == 8:
             raise KeyboardInterrupt
-        return first_legal(observations, action_mask)
+        return first_or_last_legal(observations, action_mask)
 
     with pytest.raises(KeyboardInterrupt) as caught:
         envs.rollout(100, stops)
     assert notes_of(caught.value) == [
         "twofold: the completed steps of the rollout remain; any call continues from there."
     ]
-    before = twin.rollout(7, first_legal)
+    before = twin.rollout(7, first_or_last_legal)
     assert number(envs.step(before.actions[-1])) == number(twin.step(before.actions[-1]))
-    assert_same(envs.rollout(5, first_legal), twin.rollout(5, first_legal))
+    assert_same(envs.rollout(5, first_or_last_legal), twin.rollout(5, first_or_last_legal))
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
@@ -461,14 +461,14 @@ def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: s
     steps, places = 2, set()
     for moment, at in moments(127):
         envs.reset(seed=moment), twin.reset(seed=moment)
-        expected = twin.rollout(2 * steps, first_legal)
+        expected = twin.rollout(2 * steps, first_or_last_legal)
         try:
-            at.call(envs.rollout, steps, first_legal)
+            at.call(envs.rollout, steps, first_or_last_legal)
             assert not at.has_fired, "the interrupt was swallowed"
             break
         except KeyboardInterrupt:
             pass
-        rest = envs.rollout(steps, first_legal)
+        rest = envs.rollout(steps, first_or_last_legal)
         [place] = [
             first
             for first in range(steps + 1)
