@@ -115,6 +115,10 @@ test-swift: swift-tests ## Run the Swift tests.
 # compiled modules, also where the environment forbids Python to write them, and starts no threads for linear algebra.
 test-python: export PYTHONDONTWRITEBYTECODE :=
 test-python: export OPENBLAS_NUM_THREADS := 1
+# SwiftPM replaces the link .build/release at the end of each build, so the tests use the folder that it names.
+test-python: export TWOFOLD_SERVER = $(realpath $(SERVER))
+test-python: export TWOFOLD_LIBRARY = $(realpath .build/release/libtwofold.so)
+test-python: export TWOFOLD_SIMULATION_LIBRARY = $(realpath .build/release/libtwofold-simulation.so)
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
 	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist worksteal -m "not long"
 
