@@ -25,8 +25,8 @@ _MAX_PAUSE = 1e6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold replay best.json --html best.html"
-    add = parser.add_argument
-    add("file", type=Path, help="recording of a game")
+    parser.add_argument("file", type=Path, help="recording of a game")
+    add = parser.add_mutually_exclusive_group().add_argument
     add("--html", type=Path, metavar="FILE", help="write a web page that plays the game")
     add("--verify", action="store_true", help="verify the recording without showing the game")
     add("--boards", action="store_true", help="print all boards at once, without animation")
