@@ -5,6 +5,7 @@ import pickle
 from types import MappingProxyType
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -14,8 +15,15 @@ from twofold.envs import BY_NAME, GAMES
 from twofold.envs.json_form import as_json
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.games.game2048 import Game2048, Game2048Arguments
-from twofold.games.spec import GameSpec
+from twofold.games.spec import GameSpec, full_id
 from twofold.integrations.text_games import TextGame
+
+
+def test_an_id_without_a_version_means_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in (9, 10):
+        name = f"others/Game-v{version}"
+        monkeypatch.setitem(gym.registry, name, gym.envs.registration.EnvSpec(name))
+    assert full_id("module:others/Game") == "others/Game-v10"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ def full_id(env_id: str) -> str:
     Of an id without a version, Gymnasium makes the newest one.
     """
     name = env_id.rpartition(":")[2]
-    return max((known for known in gym.registry if known.rpartition("-v")[0] == name), default=name)
+    versions = [known for known in gym.registry if known.rpartition("-v")[0] == name]
+    return max(versions, key=lambda known: int(known.rpartition("-v")[2]), default=name)
 
 
 class GameArguments(TypedDict, total=False):
