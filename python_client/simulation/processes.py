@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
@@ -89,12 +90,16 @@ class Simulation:
         self._processes: dict[int, Process] = {}
         self._greenlets = [greenlet(self._live) for _ in programs]
         self._unfinished = dict.fromkeys(range(len(programs)), "nothing yet")
+        self._ignored: str | None = None
 
     def run(self) -> Report:
         """Executes the run to its end."""
         for number in self._unfinished:
             self.world.wake(number, 0)
+        hook, sys.unraisablehook = sys.unraisablehook, self._note_ignored
         violation = self._loop()
+        sys.unraisablehook = hook
+        violation = violation or self._ignored
         if violation is None and self.world.report().violation is None:
             self._settle()
         report = self.world.report()
@@ -138,6 +143,13 @@ class Simulation:
             # Any exception becomes a violation, which is reported with the seed.
             return "".join(traceback.format_exception(error))
         return None
+
+    def _note_ignored(self, error: sys.UnraisableHookArgs) -> None:
+        """Keeps a violation in a finalizer, which Python ignores."""
+        if isinstance(error.exc_value, Violation):
+            self._ignored = self._ignored or str(error.exc_value)
+        else:
+            sys.__unraisablehook__(error)
 
     def _settle(self) -> None:
         """Lets servers finish the remaining requests. Checks that no sessions are left."""

@@ -13,8 +13,9 @@ import plant
 import pytest
 import zmq
 from campaign import ENOUGH_REQUESTS, EXPECTED_MARKS, Campaign
+from clients import Player
 from defects import DEFECTS, REPOSITORY
-from processes import Process, SimulatedSocket, Simulation
+from processes import Process, SimulatedSocket, Simulation, Violation
 from runs import Run, recorded
 from servers import PATIENCE, Server
 from shrinking import shrink
@@ -108,6 +109,15 @@ def test_a_client_that_raises_another_error_is_caught(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SimulatedSocket, "recv", break_down)
     assert "raised ZMQError: Context was terminated" in first_violation(1)
+
+
+def test_a_violation_in_a_finalizer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            raise Violation("found in a finalizer")
+
+    monkeypatch.setattr(Player, "run", lambda self, process: [Finalized()].clear())
+    assert first_violation(1) == "found in a finalizer"
 
 
 def test_a_campaign_that_never_reaches_a_place_reports_it() -> None:
