@@ -13,6 +13,7 @@ import platform
 import random
 import re
 import resource
+import select
 import selectors
 import shlex
 import shutil
@@ -1046,6 +1047,23 @@ def strategy(board):
     assert {each.detail for each in result.failures} == {"the move up does not change the board"}
     expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded", secret=SECRET)
     assert (result.scores <= expected.scores).all()
+
+
+@sandboxed
+def test_an_answer_written_ahead_is_late_when_all_time_of_its_game_is_used() -> None:
+    source = "import os\ndef strategy(board):\n    os.write(3, b'1')\n    return 1\n"
+    boards, mask, lanes = np.zeros((1, 4, 4), np.uint8), np.ones((1, 4)), np.arange(1)
+    envs = twofold.Game2048VectorEnv(1, endpoint="embedded")
+    with contextlib.closing(Strategy(source, **UNHURRIED).make(envs)) as player:
+        player.begin(lanes, np.zeros(1, np.uint64))
+        assert player.choose(boards, mask, lanes) == [1]
+        game = player._games[0]
+        wait_until(lambda: bool(select.select([game.socket], [], [], 0)[0]))
+        game.seconds = PATIENCE
+        late = Failure("timeout", f"took {PATIENCE:g} s for all moves")
+        assert player.choose(boards, mask, lanes) == [late]
+    assert game.end is not None
+    envs.close()
 
 
 @sandboxed

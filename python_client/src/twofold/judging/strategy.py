@@ -205,8 +205,9 @@ class StrategyPlayer:
                 game = self._games[lane]
                 allowed = min(strategy.move_timeout, strategy.game_timeout - game.seconds)
                 text = json.dumps(tile_values(boards[row]).tolist()).encode()
-                questions[row] = Question(game, text, max(0.0, allowed))
-        self._sandbox.ask(list(questions.values()))
+                questions[row] = Question(game, text, allowed)
+        # A game without time left gets no board: an answer that it wrote ahead would be in time.
+        self._sandbox.ask([question for question in questions.values() if question.timeout > 0])
         for row, question in questions.items():
             lane = int(lanes[row])
             choices[lane] = self._choice(question, action_mask[row])
