@@ -36,9 +36,10 @@ def pyarrow() -> tuple[Any, Any]:
     return import_module("pyarrow"), parquet
 
 
-def schema(cells: int) -> Any:
-    """Returns the Arrow schema of a dataset whose boards have `cells` cells."""
+def schema(game: Game2048) -> Any:
+    """Returns the Arrow schema of a dataset of this game."""
     arrow, _ = pyarrow()
+    cells = game.rows * game.columns
     columns = {
         "lane": arrow.uint32(),
         "time": arrow.uint32(),
@@ -68,17 +69,21 @@ def open_writer(file: IO[bytes], schema: Any, *, store_schema: bool = True) -> A
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
     """Converts columns to an Arrow record batch.
 
-    Board columns are uint8 (rows, cells). Other columns are (rows,).
+    A column is (rows, …). If it has more than one dimension, its type is binary, uint8 (rows,
+    cells), or a list for each further dimension.
     """
     arrow, _ = pyarrow()
     arrays = []
     for item in schema:
         values = np.ascontiguousarray(columns[item.name])
-        if values.ndim == 2:
+        if arrow.types.is_fixed_size_binary(item.type):
             buffer = arrow.py_buffer(values)
-            arrays.append(arrow.Array.from_buffers(item.type, len(values), [None, buffer]))
+            array = arrow.Array.from_buffers(item.type, len(values), [None, buffer])
         else:
-            arrays.append(arrow.array(values, item.type))
+            array = arrow.array(values.ravel())
+            for size in reversed(values.shape[1:]):
+                array = arrow.FixedSizeListArray.from_arrays(array, size)
+        arrays.append(array.cast(item.type))
     return arrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from twofold import _text
 from twofold.datasets import file_format
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
-from twofold.envs.results import Array
 
 SHARD_GROUPS = 64
 """The maximum number of row groups in an exported file, about 17 million transitions."""
@@ -109,37 +107,23 @@ def _shard_names(groups: int) -> list[str]:
 
 
 def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | None) -> None:
-    schema = _schema(dataset.shape)
-    tables, rows = (_table(columns, schema) for columns in dataset.transitions()), 0
+    schema, groups, rows = _schema(dataset), dataset.transitions(), 0
     for file in files:
         with file.open("wb") as opened, file_format.open_writer(opened, schema) as writer:
-            for table in islice(tables, SHARD_GROUPS):
-                writer.write_table(table)
-                rows += table.num_rows
+            for columns in islice(groups, SHARD_GROUPS):
+                writer.write_batch(file_format.record_batch(schema, columns))
+                rows += len(columns["action"])
                 if progress is not None:
                     progress(rows, dataset.metadata["transitions"])
 
 
-def _schema(shape: tuple[int, ...]) -> Any:
+def _schema(dataset: DatasetFile) -> Any:
     """Returns the Arrow schema of the exported files, in which boards and masks are lists."""
     arrow, _ = file_format.pyarrow()
     lists = dict.fromkeys(file_format.BOARDS, arrow.list_(arrow.list_(arrow.uint8())))
     lists["action_mask"] = arrow.list_(arrow.int8(), file_format.NUM_ACTIONS)
-    fields = file_format.schema(math.prod(shape))
+    fields = file_format.schema(dataset.game)
     return arrow.schema([(field.name, lists.get(field.name, field.type)) for field in fields])
-
-
-def _table(columns: dict[str, Array], schema: Any) -> Any:
-    """Converts the columns that `read` yields to an Arrow table."""
-    arrow, _ = file_format.pyarrow()
-    arrays = []
-    for field in schema:
-        values = columns[field.name]
-        array = arrow.array(values.ravel())
-        for size in reversed(values.shape[1:]):
-            array = arrow.FixedSizeListArray.from_arrays(array, size)
-        arrays.append(array.cast(field.type))
-    return arrow.Table.from_arrays(arrays, schema=schema)
 
 
 def _card(dataset: DatasetFile) -> str:
@@ -153,7 +137,7 @@ def _card(dataset: DatasetFile) -> str:
     kinds["reward"] = "dtype: float32"  # Arrow's name is float
     features = [
         f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {field.type}')}"
-        for field in file_format.schema(rows * columns)
+        for field in file_format.schema(dataset.game)
     ]
     title = f"2048 by {found['policy']}"
     return _CARD.format(

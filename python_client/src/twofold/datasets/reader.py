@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,8 +59,7 @@ class DatasetFile:
         self.arguments = dict(self.metadata["arguments"])
         self.game = self._read_game()
         self.shape = self.game.rows, self.game.columns
-        self._cells = math.prod(self.shape)
-        expected = file_format.schema(self._cells)
+        expected = file_format.schema(self.game)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
             raise InvalidDataset(
                 f"{path}: its columns are {self._file.schema_arrow.names}; expected "
@@ -162,7 +160,8 @@ class DatasetFile:
             for name in table.column_names:
                 column = table.column(name).combine_chunks()
                 if name in file_format.BOARDS:
-                    data = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, self._cells)
+                    data = np.frombuffer(column.buffers()[1], np.uint8)
+                    data = data.reshape(-1, column.type.byte_width)
                     columns[name] = data[column.offset : column.offset + len(column)]
                 else:
                     columns[name] = column.to_numpy(zero_copy_only=False)

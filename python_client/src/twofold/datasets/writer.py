@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from twofold import _arguments, _text
 from twofold.client.lookup import VERSION
@@ -17,6 +17,7 @@ from twofold.envs.json_form import as_json
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
+from twofold.games.game2048 import Game2048
 from twofold.games.spec import full_id, read_arguments
 from twofold.policies.choosers import Chooser, OpenFunction, PolicyLike
 from twofold.policies.lookup import open_for_rollouts, resolve
@@ -93,7 +94,7 @@ def write(
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
-        return write_file(path, plan, lanes.facts, lanes.columns, progress)
+        return write_file(path, plan, lanes.metadata, lanes.columns, progress)
 
 
 @dataclass(frozen=True)
@@ -118,20 +119,6 @@ class Plan:
         most = max(1, file_format.GROUP_ROWS // self.num_envs)
         return max(0, min(most, -(-(self.transitions - rows) // self.num_envs)))
 
-    def metadata(self, facts: Facts) -> dict[str, Any]:
-        """Returns the file's metadata."""
-        return {
-            "format": file_format.FORMAT,
-            "version": file_format.VERSION,
-            "environment": full_id(self.env),
-            "arguments": self.recorded | facts.arguments,
-            "num_envs": self.num_envs,
-            "seed": self.seed,
-            "policy": self.policy.name,
-            "twofold": VERSION,
-            "server": facts.server,
-        }
-
 
 class Executor(Protocol):
     """An object that plays datasets outside this process, such as `RayExecutor`."""
@@ -141,22 +128,11 @@ class Executor(Protocol):
         ...
 
 
-class Facts(NamedTuple):
-    """Facts that only the environment knows."""
-
-    cells: int
-    """The number of cells of a board."""
-    server: str
-    """The service's version."""
-    arguments: dict[str, Any]
-    """The game's arguments with which the environment was registered, as JSON."""
-
-
 class Lanes:
     """A range of a dataset's lanes, played from their seeds. Lanes do not affect each other.
 
     Attributes:
-        facts: The facts about the lanes' boards.
+        metadata: The file's metadata, without the numbers of transitions and steps.
         time: The number of steps so far.
     """
 
@@ -164,11 +140,21 @@ class Lanes:
         envs = make_vec(plan.env, num_envs=len(lanes), **plan.env_arguments)
         self._envs = file_format.env_of_2048(envs)
         self._first, self.time = lanes.start, 0
-        game, known = self._envs.game, self._envs.game.arguments
+        known = self._envs.game.arguments
         given = self._envs.spec.kwargs if self._envs.spec else {}
         try:
             registered = as_json({name: known[name] for name in given if name in known})
-            self.facts = Facts(game.rows * game.columns, self._envs.server_version, registered)
+            self.metadata = {
+                "format": file_format.FORMAT,
+                "version": file_format.VERSION,
+                "environment": full_id(plan.env),
+                "arguments": plan.recorded | registered,
+                "num_envs": plan.num_envs,
+                "seed": plan.seed,
+                "policy": plan.policy.name,
+                "twofold": VERSION,
+                "server": self._envs.server_version,
+            }
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):
                 self._opened.first_lane = lanes.start
@@ -192,17 +178,17 @@ class Lanes:
 def write_file(
     path: str | Path,
     plan: Plan,
-    facts: Facts,
+    metadata: dict[str, Any],
     play: Callable[[int], Columns],
     progress: Progress | None,
 ) -> int:
     """Writes a dataset's file, and returns its number of transitions.
 
-    The file appears only when it is complete. `play` returns the next row group, given its number
-    of steps. `progress` is called after each row group.
+    The file appears only when it is complete. `metadata` is that of its lanes. `play` returns the
+    next row group, given its number of steps. `progress` is called after each row group.
     """
-    schema = file_format.schema(facts.cells)
-    metadata = plan.metadata(facts)
+    game, _ = Game2048.split(metadata["arguments"])
+    schema = file_format.schema(game)
     rows = time = 0
     with (
         _text.whole_file(path) as file,

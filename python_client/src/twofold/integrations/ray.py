@@ -122,7 +122,7 @@ class RayExecutor:
         parts = _split(plan.num_envs, ray_pool.number_of_workers(self._workers))
         with Pool(_Player, len(parts), self._options) as pool:
             lanes = _RemoteLanes(pool, parts, plan)
-            return writer.write_file(path, plan, lanes.facts(), lanes.play, progress)
+            return writer.write_file(path, plan, lanes.metadata(), lanes.play, progress)
 
 
 class _RemoteLanes:
@@ -134,16 +134,16 @@ class _RemoteLanes:
         self._players = list(zip(pool.workers, parts, strict=True))
         self._asked: list[Any] = []
 
-    def facts(self) -> writer.Facts:
-        """Returns the facts about the boards."""
-        self._ask("facts")
-        first: writer.Facts
+    def metadata(self) -> dict[str, Any]:
+        """Returns the file's metadata, on which all actors must agree."""
+        self._ask("metadata")
+        first: dict[str, Any]
         first, *others = self._answers()
-        for facts in others:
-            if facts != first:
+        for metadata in others:
+            if metadata != first:
                 raise FailedPrecondition(
-                    f"the machines report {first} and {facts}; install the same version on all of "
-                    "them"
+                    f"the machines report {first} and {metadata}; install the same version on all "
+                    "of them"
                 )
         return first
 
@@ -204,9 +204,9 @@ class _Player:
     def __init__(self) -> None:
         self._lanes: writer.Lanes | None = None
 
-    def facts(self, packed: list[Any], numbers: range) -> writer.Facts:
-        """Returns the facts about the boards."""
-        return self._lanes_at(0, packed, numbers).facts
+    def metadata(self, packed: list[Any], numbers: range) -> dict[str, Any]:
+        """Returns the file's metadata."""
+        return self._lanes_at(0, packed, numbers).metadata
 
     def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> writer.Columns:
         """Returns the transitions of the lanes in `numbers`, for `steps` steps from step `time`."""
