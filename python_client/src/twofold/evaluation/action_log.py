@@ -74,7 +74,7 @@ class ActionRecorder(Observer):
             self._end(segment, schedule)
 
     def _end(self, segment: Segment, schedule: Schedule) -> None:
-        lanes, lengths = segment.ended, segment.results["length"]
+        lanes, lengths = segment.ended, segment.results["episode_length"]
         seeds = schedule.lane_seeds[lanes]
         for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
             first = self._first[lane]

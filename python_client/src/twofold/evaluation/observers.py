@@ -46,7 +46,7 @@ class GameResults(Observer):
         self._results: dict[str, Array] = {
             "score": np.zeros(total, np.float64),
             "moves": np.zeros(total, np.int64),
-            "length": np.zeros(total, np.int64),
+            "episode_length": np.zeros(total, np.int64),
             "max_exponent": np.zeros(total, np.uint8),
             "reward": np.zeros(total, np.float64),
         }
@@ -84,8 +84,8 @@ class GameResults(Observer):
             scores = scores.astype(np.int64)
         return {
             "scores": scores,
-            "moves": results.get("moves", results["length"]),
-            "lengths": results["length"],
+            "moves": results.get("moves", results["episode_length"]),
+            "lengths": results["episode_length"],
             "max_exponents": results.get("max_exponent"),
         }
 

@@ -21,8 +21,6 @@ INFOS = ("regret", "optimal_value")
 """The names of the infos from which the regret of a step is computed."""
 # The info that contains a game's result, for each objective.
 _GOT = {"score": "score", "moves": "moves", "goal": "goal_reached"}
-# On at most nine cells, no tile sum reaches 2^11.
-_SUMS, _CELLS = 2048, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +139,11 @@ def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dic
 
 
 class RegretMeter(Observer):
-    """An observer that adds up the regrets of games."""
+    """An observer that adds up the regrets of games.
+
+    Attributes:
+        regret: The regret of the games that have ended, and of all steps so far.
+    """
 
     def __init__(self, envs: Any, episodes: int) -> None:
         game = Game2048.played_by(envs)
@@ -150,14 +152,14 @@ class RegretMeter(Observer):
                 f"regret=True requires a 2048 environment made with extra_infos={INFOS}",
                 field="regret",
             )
-        self._objective = game.objective
         self.infos = (*INFOS, _GOT[game.objective])
-        self._games, self._unplayed = np.zeros(episodes), np.zeros(episodes)
+        games, unplayed = np.zeros((2, episodes))
+        # On at most nine cells, no tile sum reaches 2^11.
+        tables = np.zeros((2048, 2)), np.zeros((10, 2))
+        self.regret = Regret(game.objective, games, unplayed, *tables)
         self._lanes = np.zeros(envs.num_envs)
         # Each lane's result so far, before and after the newest steps.
         self._before, self._got = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
-        self._by_tile_sum = np.zeros((_SUMS, 2))
-        self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
         """Adds the regrets of a segment's steps, and stores the totals of ended games."""
@@ -169,8 +171,8 @@ class RegretMeter(Observer):
         cells = boards[playing].reshape(-1, boards.shape[-2] * boards.shape[-1]).astype(np.int64)
         sums = np.where(cells > 0, 1 << cells, 0).sum(axis=1)
         for table, bins in (
-            (self._by_tile_sum, sums),
-            (self._by_empty_cells, (cells == 0).sum(axis=1)),
+            (self.regret.by_tile_sum, sums),
+            (self.regret.by_empty_cells, (cells == 0).sum(axis=1)),
         ):
             table[:, 0] += np.bincount(bins, minlength=len(table))
             table[:, 1] += np.bincount(bins, regrets[playing], minlength=len(table))
@@ -191,10 +193,6 @@ class RegretMeter(Observer):
         failed = ~playing[last, lanes]
         unplayed = values + np.where(failed, regrets + (got - self._before[lanes]), 0)
         episodes = schedule.episode[lanes]
-        self._games[episodes], self._unplayed[episodes] = self._lanes[lanes] + unplayed, unplayed
+        self.regret.games[episodes] = self._lanes[lanes] + unplayed
+        self.regret.unplayed[episodes] = unplayed
         self._lanes[lanes] = self._got[lanes] = 0
-
-    def result(self) -> Regret:
-        """Returns the regret of all games."""
-        arrays = self._games, self._unplayed, self._by_tile_sum, self._by_empty_cells
-        return Regret(self._objective, *arrays)

@@ -173,13 +173,12 @@ class _Setup:
         else:
             self.source = Rollouts(envs, opened, self.observers)
 
-    def evaluation(self, seeds: Seeds, start: float, *, is_whole: bool) -> Evaluation:
-        """Returns the evaluation of the finished games.
+    def evaluation(self, seeds: Seeds, start: float) -> Evaluation:
+        """Returns the evaluation of the finished games. Its regret requires all games.
 
         Args:
             seeds: The seeds of all games.
             start: The time when the first game started, from `time.perf_counter`.
-            is_whole: Whether all games have been played. Otherwise, log and regret are omitted.
         """
         return Evaluation(
             policy=self.chooser.name,
@@ -188,10 +187,10 @@ class _Setup:
             **self.results.fields(),
             seconds=time.perf_counter() - start,
             policy_seconds=math.nan if self.opened is None else self.opened.seconds,
-            log=self.recorder.log if self.recorder is not None and is_whole else None,
+            log=None if self.recorder is None else self.recorder.log,
             failures=self.results.sorted_failures() if self.chooser.may_fail else None,
             player={} if self.opened is None else dict(self.opened.summary()),
-            regret=self.meter.result() if self.meter is not None and is_whole else None,
+            regret=None if self.meter is None else self.meter.regret,
             secret=seeds.secret,
         )
 
@@ -233,9 +232,9 @@ class Plan:
                 play(setup.source, schedule, [observer.add for observer in setup.observers])
             except BaseException as error:
                 if setup.results.finished.any() and len(part) == len(self.seeds):
-                    keep(error, setup.evaluation(seeds, start, is_whole=False), len(part))
+                    keep(error, setup.evaluation(seeds, start), len(part))
                 raise
-            return setup.evaluation(seeds, start, is_whole=True)
+            return setup.evaluation(seeds, start)
 
     def check(self) -> OpenChooser | None:
         """Checks whether the policy plays in the environment, without asking a function.

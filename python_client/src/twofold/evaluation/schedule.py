@@ -24,9 +24,9 @@ class Segment(NamedTuple):
         infos: The infos that observers need, (T, N) each. If a player failed, the lane's infos
             describe the substitute move that the environment played.
         ended: (k,), the lanes whose episodes ended.
-        results: The results of the ended episodes, (k,) each: `length`; `score`, `moves` and
-            `max_exponent` if the environment reports them; `reward`, their sums of rewards, unless
-            it always reports `score`.
+        results: The results of the ended episodes, (k,) each: `episode_length`; `score`, `moves`
+            and `max_exponent` if the environment reports them; `reward`, their sums of rewards,
+            unless it always reports `score`.
         failures: The games in which a player failed.
     """
 

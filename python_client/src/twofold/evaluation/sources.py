@@ -23,14 +23,6 @@ from twofold.policies.choosers import OpenChooser, rows
 # The infos that contain a game's results. In 2048, they keep their values from before the step in
 # which a player failed.
 _RESULTS = ("score", "moves", "max_exponent")
-# The results of a game, and the infos of rollouts that contain them.
-_OF_ROLLOUTS = {
-    "score": "score",
-    "moves": "moves",
-    "length": "episode_length",
-    "max_exponent": "max_exponent",
-}
-
 _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable environment"
 
 
@@ -111,7 +103,7 @@ class Steps:
         # Some environments report these infos only in a reset, or not in the last step.
         named = [name for name in _RESULTS if _is_reported(self._infos, name, ended)]
         reported = {name: self._infos[name][ended] for name in named}
-        return {**reported, "length": self._lengths[ended], "reward": self._rewards[ended]}
+        return {**reported, "episode_length": self._lengths[ended], "reward": self._rewards[ended]}
 
 
 def _is_reported(infos: Mapping[str, Any], name: str, lanes: NDArray[np.intp]) -> bool:
@@ -142,8 +134,9 @@ class Rollouts:
                 field="policy",
             )
         self._envs, self._policy = base, policy
-        names = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
-        self._infos = list(dict.fromkeys(names))
+        self._results = (*_RESULTS, "episode_length")
+        names = [name for observer in observers for name in observer.infos]
+        self._infos = list(dict.fromkeys([*self._results, *names]))
         # Few steps, so that lanes wait briefly in short games: random games take 5.6 steps on
         # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps, the cost of a call is negligible.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
@@ -169,7 +162,7 @@ class Rollouts:
             infos=data.infos,
             ended=ended,
             # These infos do not change while a lane waits.
-            results={name: data.infos[info][-1, ended] for name, info in _OF_ROLLOUTS.items()},
+            results={name: data.infos[name][-1, ended] for name in self._results},
         )
 
 
