@@ -154,6 +154,7 @@ def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
     [
         ('{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
         ('{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}', -32700),
+        ('{"id": 1, "method": "tools/list"}', -32601),
         ('{"id": 1, "method": "tools/call", "params": {"session_id": [1]}}', -32601),
         ('{"id": 1, "method": "openenv/session/close", "params": {"session_id": {}}}', -32601),
     ],
@@ -161,6 +162,7 @@ def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
 def test_a_wrong_body_for_mcp_gets_an_error_of_json_rpc(url: str, body: str, code: int) -> None:
     status, answer = answer_of(url, "/mcp", body)
     assert (status, answer["error"]["code"]) == (200, code)
+    assert answer["id"] == (1 if code == -32601 else None)
 
 
 def test_requests_over_http_do_not_count_as_connections() -> None:

@@ -30,9 +30,9 @@ class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
     - It refuses bodies larger than `max_bytes`.
-    - It refuses to create or close sessions with MCP messages. A session created over HTTP would
-      never end. A session that another connection can join or close could start boards that are
-      never closed.
+    - It refuses MCP messages, because the server offers no MCP tools. A session that a message
+      creates over HTTP would never end. A session that another connection can join or close could
+      start boards that are never closed.
     - It answers with an error if a body is not JSON that OpenEnv can read and echo. On its own,
       OpenEnv would fail with an internal error.
     - It answers with an error if a message at /ws is not a JSON object of this kind. On its own,
@@ -100,26 +100,14 @@ def _refusal(path: str, body: bytearray) -> tuple[int, dict[str, Any]] | None:
     except ValueError as error:
         request, fault = None, f"Invalid JSON: {error}"
     if path.endswith("/mcp"):
-        code = _NO_JSON
-        if _needs_a_session(request):
-            code = _NO_SUCH_METHOD
-            fault = _NO_TOOLS
-        error_of = {"code": code, "message": fault}
-        answer = 200, {"jsonrpc": "2.0", "id": None, "error": error_of}
-    else:
-        if path.endswith("/reset") and isinstance(request, dict):
-            for name in _RESERVED & request.keys():
-                fault = f"this server's reset does not accept {name!r}"
-        answer = 422, {"detail": fault}
-    return answer if fault else None
-
-
-def _needs_a_session(request: object) -> bool:
-    if not isinstance(request, dict):
-        return False
-    params = request.get("params")
-    is_in_session = isinstance(params, dict) and "session_id" in params
-    return is_in_session or request.get("method") == "openenv/session/create"
+        code = _NO_JSON if fault else _NO_SUCH_METHOD
+        request_id = request.get("id") if isinstance(request, dict) else None
+        error_of = {"code": code, "message": fault or _NO_TOOLS}
+        return 200, {"jsonrpc": "2.0", "id": request_id, "error": error_of}
+    if path.endswith("/reset") and isinstance(request, dict):
+        for name in _RESERVED & request.keys():
+            fault = f"this server's reset does not accept {name!r}"
+    return (422, {"detail": fault}) if fault else None
 
 
 def _parsed(text: str) -> Any:
