@@ -18,7 +18,7 @@ from terminal import Terminal
 import twofold
 from twofold import cli, errors
 from twofold.cli import playing
-from twofold.cli.common import check_different, check_output
+from twofold.cli.common import check_outputs
 
 OF_THE_SERVER = ("serve", "keygen", "ping", "solve", "bench")
 OWN = [name for name in cli.SUBCOMMANDS if name not in OF_THE_SERVER]
@@ -331,9 +331,9 @@ def test_an_environment_of_another_package_gets_only_the_given_arguments() -> No
 
 def test_two_spellings_of_a_path_name_the_same_result(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    check_different([tmp_path / "a", tmp_path / "folder" / "a"])
+    check_outputs([tmp_path / "a", tmp_path / "folder" / "a"])
     with pytest.raises(errors.InvalidArgument, match="a is named for two results"):
-        check_different([tmp_path / "a", tmp_path / "folder" / ".." / "a"])
+        check_outputs([tmp_path / "a", tmp_path / "folder" / ".." / "a"])
 
 
 def test_a_result_may_go_to_the_device_that_is_the_standard_output(
@@ -341,7 +341,7 @@ def test_a_result_may_go_to_the_device_that_is_the_standard_output(
 ) -> None:
     device = os.stat(os.devnull)
     monkeypatch.setattr(os, "fstat", lambda _: device)
-    check_output(Path(os.devnull))
+    check_outputs([Path(os.devnull)])
 
 
 def test_only_one_name_of_patterns_is_accepted(

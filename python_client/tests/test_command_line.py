@@ -21,7 +21,7 @@ from servers import PATIENCE, Server, running, wait_until
 
 import twofold
 from twofold import cli
-from twofold.cli.common import check_output
+from twofold.cli.common import check_outputs
 from twofold.client.lookup import find_program
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").read_text()
@@ -356,7 +356,7 @@ def test_an_interrupted_check_of_a_new_file_leaves_no_file(
 
     monkeypatch.setattr(Path, "open", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        check_output(tmp_path / "new")
+        check_outputs([tmp_path / "new"])
     assert not any(tmp_path.iterdir())
 
 
@@ -372,7 +372,7 @@ def test_the_check_of_a_new_file_leaves_what_another_process_has_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", overtaken)
-        check_output(tmp_path / "new")
+        check_outputs([tmp_path / "new"])
     assert (tmp_path / "new").read_text() == "complete"
 
 

@@ -38,26 +38,30 @@ def show(text: str, stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def check_output(path: Path, *inputs: str | Path) -> None:
-    """Checks that an output file can be written, before the result is computed.
+def check_outputs(paths: Iterable[Path], *inputs: str | Path) -> None:
+    """Checks that the files of results can be written, before the results are computed.
 
-    The file must not be one of the `inputs`, which would be lost. Nor may it be the file or pipe to
-    which standard output is redirected, because that gets the command's text.
+    A file must not be one of the `inputs`, which would be lost, and no two results may have the
+    same file. Nor may it be the file or pipe to which standard output is redirected, because that
+    gets the command's text.
 
     Raises:
-        InvalidArgument: The file is an input or the standard output.
-        OSError: The file can't be written.
+        InvalidArgument: A file is an input, the standard output, or named twice.
+        OSError: A file can't be written.
     """
-    if _is_standard_output(path):
-        raise InvalidArgument(
-            f"{path} is the standard output, which gets the command's text; name a different file",
-            field="file",
-        )
-    if path.is_file() and any(os.path.exists(each) and path.samefile(each) for each in inputs):
-        raise InvalidArgument(
-            f"{path} is also an input; name a different file for the result", field="file"
-        )
-    check_writable(path)
+    checked: set[Path] = set()
+    for path in paths:
+        if _is_standard_output(path):
+            problem = f"{path} is the standard output, which gets the command's text"
+            raise InvalidArgument(f"{problem}; name a different file", field="file")
+        if path.is_file() and any(os.path.exists(each) and path.samefile(each) for each in inputs):
+            problem = f"{path} is also an input"
+            raise InvalidArgument(f"{problem}; name a different file for the result", field="file")
+        check_writable(path)
+        if path.resolve() in checked:
+            problem = f"{path} is named for two results"
+            raise InvalidArgument(f"{problem}; name a different file for each", field="file")
+        checked.add(path.resolve())
 
 
 def _is_standard_output(path: Path) -> bool:
@@ -66,21 +70,6 @@ def _is_standard_output(path: Path) -> bool:
     except OSError:
         return False
     return os.path.samestat(status, output) and not stat.S_ISCHR(status.st_mode)
-
-
-def check_different(paths: Iterable[Path]) -> None:
-    """Checks that no two results have the same file.
-
-    Raises:
-        InvalidArgument: Two results have the same file.
-    """
-    files: set[Path] = set()
-    for path in paths:
-        if path.resolve() in files:
-            raise InvalidArgument(
-                f"{path} is named for two results; name a different file for each", field="file"
-            )
-        files.add(path.resolve())
 
 
 def policy_files(*policies: str | None) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from twofold.cli.common import Result, add_output_arguments, check_output
+from twofold.cli.common import Result, add_output_arguments, check_outputs
 from twofold.policies import read_network
 
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Reads the network and writes it in Twofold's format."""
-    check_output(arguments.out, arguments.file)
+    check_outputs([arguments.out], arguments.file)
     network = read_network(arguments.file)
     network.save(arguments.out)
     document = {

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from twofold import _arguments, _text
 from twofold.cli import playing
-from twofold.cli.common import Result, check_different, check_output, numeric, policy_files
+from twofold.cli.common import Result, check_outputs, numeric, policy_files
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
@@ -217,9 +217,7 @@ def _check(arguments: argparse.Namespace, paths: Sequence[Path], games: int) -> 
         _arguments.game(which, games)
     inputs = policy_files(arguments.policy, arguments.against)
     inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
-    for path in paths:
-        check_output(path, *inputs)
-    check_different(paths)
+    check_outputs(paths, *inputs)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _text
-from twofold.cli.common import Result, add_output_arguments, check_output, numeric
+from twofold.cli.common import Result, add_output_arguments, check_outputs, numeric
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Shows the recording and verifies it."""
     if arguments.html:
-        check_output(arguments.html, arguments.file)
+        check_outputs([arguments.html], arguments.file)
     recording = Recording.load(arguments.file)
     verification = recording.verify()
     if arguments.html:

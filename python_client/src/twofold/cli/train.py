@@ -13,8 +13,7 @@ from twofold.cli import playing
 from twofold.cli.common import (
     Result,
     add_output_arguments,
-    check_different,
-    check_output,
+    check_outputs,
     numeric,
     positive,
     show,
@@ -103,9 +102,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
-    check_output(arguments.file)
-    if arguments.plot is not None:
-        check_different([arguments.file, report.check_plot(arguments.plot)])
+    plots = [] if arguments.plot is None else [report.check_plot(arguments.plot)]
+    check_outputs([arguments.file, *plots])
     rules = {name: getattr(arguments, name, None) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:

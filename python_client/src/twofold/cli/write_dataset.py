@@ -10,7 +10,7 @@ from pathlib import Path
 from twofold import datasets
 from twofold._tables import significant
 from twofold.cli import playing
-from twofold.cli.common import Result, check_output, policy_files
+from twofold.cli.common import Result, check_outputs, policy_files
 from twofold.envs import BY_ID
 from twofold.games.game2048 import Game2048
 from twofold.policies.lookup import load
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Plays the games and writes the file."""
     policy = load(arguments.policy, trust_pickle=arguments.trust_pickle)
-    check_output(arguments.out, *policy_files(arguments.policy))
+    check_outputs([arguments.out], *policy_files(arguments.policy))
     start = time.monotonic()
     with playing.progress(policy.name, "transitions", arguments) as update:
         number = datasets.write(
