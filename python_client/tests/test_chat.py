@@ -25,7 +25,6 @@ from servers import LATE, PATIENCE, wait_until
 
 import twofold
 from twofold import cli, errors
-from twofold.client.surroundings import Surroundings
 from twofold.judging import chat_api
 from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
@@ -41,12 +40,8 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
 HANDSHAKE = b"\x16\x03\x03\x40\x00\x02"
 
 
-class Waits:
-    """A clock that advances when a caller sleeps, and records the durations."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-        self.surroundings = Surroundings(lambda: sum(self.slept), self.slept.append)
+def no_wait(seconds: float) -> None:
+    """Returns at once."""
 
 
 def asked(document: dict[str, Any]) -> list[str]:
@@ -348,15 +343,15 @@ def test_a_busy_service_is_asked_again_after_the_time_that_it_names() -> None:
         Answer(body=b"<html>"),
         Answer(body=b'{"choices": []}'),
     ]
-    waits = Waits()
+    slept: list[float] = []
 
     def rule(document: dict[str, Any], number: int) -> Answer:
         return troubles[number] if number < len(troubles) else Answer("up", usage=USAGE)
 
     with ChatServer(rule) as server:
-        completion = ChatEndpoint(server.url, "", 60.0, waits.surroundings).complete([], {})
+        completion = ChatEndpoint(server.url, "", 60.0, slept.append).complete([], {})
     assert (completion.text, completion.attempts, completion.prompt_tokens) == ("up", 6, 100)
-    assert waits.slept == [7, 2, 4, 8, 16]
+    assert slept == [7, 2, 4, 8, 16]
     assert "authorization" not in server.requests[0][1]
 
 
@@ -366,16 +361,17 @@ def test_a_status_that_may_pass_is_followed_by_another_try(status: int) -> None:
         return Answer(status=status) if number == 0 else Answer("up")
 
     with ChatServer(rule) as server:
-        completion = ChatEndpoint(server.url, "", 60.0, Waits().surroundings).complete([], {})
+        completion = ChatEndpoint(server.url, "", 60.0, no_wait).complete([], {})
     assert (completion.text, completion.attempts) == ("up", 2)
 
 
 def test_requests_to_a_busy_service_are_counted() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
-        return Answer(status=429) if number % 2 == 0 else first_legal_reply(document, number)
+        busy = Answer(status=429, headers={"Retry-After": "0"})
+        return busy if number % 2 == 0 else first_legal_reply(document, number)
 
     with ChatServer(rule) as server:
-        result = evaluated(server, episodes=1, surroundings=Waits().surroundings)
+        result = evaluated(server, episodes=1)
     model = result.summary["model"]
     assert model["requests"] == len(server.requests) == 2 * model["completions"]
 
@@ -407,14 +403,14 @@ def test_a_message_contains_the_beginning_of_an_endpoints_text() -> None:
 
 
 def test_a_long_wait_is_cut_short() -> None:
-    waits = Waits()
+    slept: list[float] = []
 
     def rule(document: dict[str, Any], number: int) -> Answer:
         return Answer("up") if number else Answer(status=429, headers={"Retry-After": "86400"})
 
     with ChatServer(rule) as server:
-        ChatEndpoint(server.url, "", 60.0, waits.surroundings).complete([], {})
-    assert waits.slept == [60]
+        ChatEndpoint(server.url, "", 60.0, slept.append).complete([], {})
+    assert slept == [60]
 
 
 @pytest.mark.parametrize(
@@ -433,9 +429,9 @@ def test_a_long_wait_is_cut_short() -> None:
 def test_a_reply_that_is_not_a_completion_is_an_error_after_six_attempts(
     body: bytes, problem: str
 ) -> None:
-    waits = Waits()
+    slept: list[float] = []
     with ChatServer(lambda document, number: Answer(body=body)) as server:
-        endpoint = ChatEndpoint(server.url, "hidden-1", 60.0, waits.surroundings)
+        endpoint = ChatEndpoint(server.url, "hidden-1", 60.0, slept.append)
         with pytest.raises(errors.ModelUnavailable, match="6 attempts failed") as info:
             endpoint.complete([], {})
     assert problem in str(info.value)
@@ -456,7 +452,7 @@ def test_an_endless_reply_is_read_only_up_to_the_limit(status: bytes, head: byte
             sent += 1 << 20
 
     with raw_server(flood) as url:
-        endpoint = ChatEndpoint(url, "", PATIENCE, Waits().surroundings)
+        endpoint = ChatEndpoint(url, "", PATIENCE, no_wait)
         with pytest.raises(errors.ModelUnavailable, match=r"larger than 4,194,304 bytes"):
             endpoint.complete([], {})
     # Six attempts, each with what the sockets hold.
@@ -488,16 +484,16 @@ def test_a_refusal_and_a_redirect_end_the_evaluation_at_once(status: int) -> Non
 
 
 def test_a_service_that_does_not_answer_is_an_error() -> None:
-    waits = Waits()
+    slept: list[float] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:  # nobody accepts
         port = listening.getsockname()[1]
-        endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 0.05, waits.surroundings)
+        endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 0.05, slept.append)
         with pytest.raises(errors.ModelUnavailable, match="timed out"):
             endpoint.complete([], {})
-    endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 5.0, waits.surroundings)
+    endpoint = ChatEndpoint(f"http://127.0.0.1:{port}", "", 5.0, slept.append)
     with pytest.raises(errors.ModelUnavailable, match="Connection refused"):
         endpoint.complete([], {})
-    assert waits.slept == [1, 2, 4, 8, 16] * 2
+    assert slept == [1, 2, 4, 8, 16] * 2
 
 
 def test_all_addresses_of_a_host_share_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,7 +511,7 @@ def test_all_addresses_of_a_host_share_one_timeout(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda *_, **__: [(None, None, 0, "", ("::1", 80, 0, 0)), *IPV4]
     )
-    endpoint = ChatEndpoint("http://several.example", "", 8.0, Waits().surroundings)
+    endpoint = ChatEndpoint("http://several.example", "", 8.0, no_wait)
     with pytest.raises(errors.ModelUnavailable, match="timed out"):
         endpoint.complete([], {})
     assert timeouts == {"::1": 8, "10.0.0.1": 4, "10.0.0.2": 2}
@@ -550,13 +546,13 @@ def test_a_host_name_with_letters_outside_ascii_is_looked_up_and_sent_in_ascii(
     ],
 )
 def test_a_slowly_dripping_reply_ends_at_the_time_limit(beginning: bytes) -> None:
-    waits = Waits()
+    slept: list[float] = []
     with dripping(beginning) as url:
         url = url.replace("http", "https") if beginning == HANDSHAKE else url
-        endpoint = ChatEndpoint(url, "", 0.2, waits.surroundings)
+        endpoint = ChatEndpoint(url, "", 0.2, slept.append)
         with pytest.raises(errors.ModelUnavailable, match="timed out: no complete reply"):
             endpoint.complete([], {})
-    assert waits.slept == [1, 2, 4, 8, 16]
+    assert slept == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("during", ["handshake", "wait"])
@@ -722,7 +718,7 @@ def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> Non
 
     with ChatServer(rule) as server:
         url = f"{server.url}?key=token-2"
-        endpoint = ChatEndpoint(url, "hidden/1+=\r\n", 60.0, Waits().surroundings)
+        endpoint = ChatEndpoint(url, "hidden/1+=\r\n", 60.0, no_wait)
         with pytest.raises(errors.ModelUnavailable) as info:
             endpoint.complete([], {})
     message = str(info.value)
@@ -805,15 +801,15 @@ def test_a_refused_url_does_not_reveal_its_secrets(url: Any, words: str) -> None
 def test_an_invalid_proxy_is_not_tried_again(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
-    waits = Waits()
+    slept: list[float] = []
     with pytest.raises(errors.ModelUnavailable):
-        ChatEndpoint("http://127.0.0.1:9/v1", "", 5.0, waits.surroundings).complete([], {})
-    assert waits.slept == []
+        ChatEndpoint("http://127.0.0.1:9/v1", "", 5.0, slept.append).complete([], {})
+    assert slept == []
 
 
 def test_a_certificate_that_is_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = Waits()
-    endpoint = ChatEndpoint("https://127.0.0.1:9/v1", "", 5.0, waits.surroundings)
+    slept: list[float] = []
+    endpoint = ChatEndpoint("https://127.0.0.1:9/v1", "", 5.0, slept.append)
 
     def refuse(*_: Any, **__: Any) -> None:
         raise urllib.error.URLError(ssl.SSLCertVerificationError("self-signed"))
@@ -821,7 +817,7 @@ def test_a_certificate_that_is_refused_is_not_tried_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(endpoint._opener, "open", refuse)
     with pytest.raises(errors.ModelUnavailable, match="self-signed"):
         endpoint.complete([], {})
-    assert waits.slept == []
+    assert slept == []
 
 
 def test_international_hosts_and_addresses_are_valid() -> None:
@@ -839,7 +835,7 @@ def test_a_url_with_a_key_is_in_no_report_and_in_no_message() -> None:
         chat = ChatModel(f"{server.url}?key=token-2", "stub")
         result = twofold.evaluate(chat, episodes=1, endpoint="embedded", size=2)
     assert "token-2" not in str(result) + repr(result) + result.to_json(games=True)
-    endpoint = ChatEndpoint(chat.url, "", 5.0, Waits().surroundings)  # nobody listens there now
+    endpoint = ChatEndpoint(chat.url, "", 5.0, no_wait)  # nobody listens there now
     with pytest.raises(errors.ModelUnavailable, match=r"completions\?\*\*\*: 6 attempts") as info:
         endpoint.complete([], {})
     assert "token-2" not in str(info.value)

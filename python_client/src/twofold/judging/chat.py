@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -16,7 +17,6 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.client.system import allow_open_files
 from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
@@ -81,7 +81,6 @@ class ChatModel:
         timeout: The time limit in seconds for one request, from connecting to the reply's last
             byte.
         api_key: The API key. Defaults to the environment variable OPENAI_API_KEY, if it is set.
-        surroundings: The clock for timing moves and for the waits between attempts.
     """
 
     url: str = field(repr=False)
@@ -91,7 +90,6 @@ class ChatModel:
     retries: int = 2
     timeout: float = 120.0
     api_key: str | None = field(default=None, repr=False)
-    surroundings: Surroundings = field(default=SYSTEM, repr=False)
 
     episodes = 10
     """The default number of games. It is small because each game costs money."""
@@ -152,7 +150,7 @@ class ChatPlayer:
 
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
         self._chat, self._game = chat, game
-        self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.surroundings)
+        self._endpoint = ChatEndpoint(chat.url, key, chat.timeout)
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(
             ("moves", "requests", "completions", "malformed", "illegal", "without_usage"), 0
@@ -196,7 +194,7 @@ class ChatPlayer:
         """Chooses the move for one board. Runs in a separate thread for each board."""
         # In the order of DIRECTIONS, not of the environment's action numbers.
         legal = [each for each in DIRECTIONS if mask[self._game.number(each)] == 1]
-        start = self._chat.surroundings.now()
+        start = time.perf_counter()
         messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
         for _ in range(self._chat.retries + 1):
             direction, reply, failure = self._ask(messages, legal)
@@ -212,7 +210,7 @@ class ChatPlayer:
             messages.append({"role": "user", "content": correction})
         with self._lock:
             self._counts["moves"] += 1
-            self._seconds += self._chat.surroundings.now() - start
+            self._seconds += time.perf_counter() - start
         return failure or self._game.number(direction)
 
     def _question(self, board: NDArray[Any], legal: list[str]) -> str:

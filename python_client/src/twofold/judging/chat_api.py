@@ -16,14 +16,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from twofold._text import printable
-from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument, ModelUnavailable
 from twofold.judging.players import start_thread
 
@@ -72,7 +71,8 @@ class ChatEndpoint:
         url: The base URL, such as http://127.0.0.1:8000/v1. If it has a query, /chat/completions is
             inserted before the query.
         api_key: The bearer token. Surrounding white space is removed; "" sends no token.
-        timeout, surroundings: See `ChatModel`.
+        timeout: See `ChatModel`.
+        wait: A function that waits for some seconds (default: one that `close` ends).
 
     Raises:
         InvalidArgument: `url` is not http or https, contains a user name, or has an invalid host
@@ -80,7 +80,7 @@ class ChatEndpoint:
     """
 
     def __init__(
-        self, url: str, api_key: str, timeout: float, surroundings: Surroundings = SYSTEM
+        self, url: str, api_key: str, timeout: float, wait: Callable[[float], object] | None = None
     ) -> None:
         _check_text("api_key", api_key)
         key = api_key.strip()
@@ -104,8 +104,7 @@ class ChatEndpoint:
         self._opener = urllib.request.build_opener(_NoRedirects, _Connections)
         self._closed, self._lock = threading.Event(), threading.Lock()
         self._exchanges: set[_Exchange] = set()
-        # `close` ends waits on the system's clock; a test brings its own clock.
-        self._wait = self._closed.wait if surroundings is SYSTEM else surroundings.sleep
+        self._wait = wait or self._closed.wait
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
         """Returns the model's completion of a conversation.
