@@ -406,7 +406,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def _read(data: bytearray, attempts: int) -> Completion:
     """Returns the completion in a reply's JSON."""
     try:
-        document = json.loads(data, parse_int=_integer)
+        document = json.loads(data, parse_int=float)  # `int` refuses thousands of digits
         choice = document["choices"][0]
         usage = document.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -433,19 +433,11 @@ def _text(content: object) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _integer(digits: str) -> int | None:
-    """Parses an integer in a reply. Returns None for more than 20 digits.
-
-    `int` would raise an error for thousands of digits.
-    """
-    return int(digits) if len(digits) <= 20 else None
-
-
 def _count(value: object) -> int | None:
     """Returns a token count, or None if the value is implausible."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, float) or not value.is_integer():
         return None
-    return value if 0 <= value <= _MAX_TOKENS else None
+    return int(value) if 0 <= value <= _MAX_TOKENS else None
 
 
 def _retry_after(header: str | None, default: float) -> float:
