@@ -237,15 +237,13 @@ def masked_url(url: str) -> str:
 def _split(url: str) -> urllib.parse.SplitResult:
     """Splits an endpoint's URL, or raises InvalidArgument. The message masks the URL's secrets."""
     _check_text("url", url)
+    invalid = InvalidArgument(
+        "url has an invalid host or port; expected http://host:port/…", field="url"
+    )
     try:
         parts = urllib.parse.urlsplit(url)
-        is_valid = _has_address(parts)
-    except (ValueError, http.client.InvalidURL):
-        is_valid = False
-    if not is_valid:
-        raise InvalidArgument(
-            "url has an invalid host or port; expected http://host:port/…", field="url"
-        )
+    except ValueError:
+        raise invalid from None
     if parts.username is not None:
         raise InvalidArgument(
             f"url {_shown(parts)!r} contains a user name; pass an API key instead", field="url"
@@ -258,27 +256,17 @@ def _split(url: str) -> urllib.parse.SplitResult:
         raise InvalidArgument(
             f"url is {_shown(parts)!r}; expected printable ASCII characters", field="url"
         )
+    try:
+        host = http.client.HTTPConnection(parts.netloc).host  # as the request will parse it
+        host.encode("idna")
+        if parts.port == 0 or host.lower() != parts.hostname:
+            raise ValueError
+    except (ValueError, http.client.InvalidURL):
+        raise invalid from None
     if not parts.netloc.isascii():  # an internationalised host name
         host, colon, port = parts.netloc.partition(":")
         parts = parts._replace(netloc=host.encode("idna").decode() + colon + port)
     return parts
-
-
-def _has_address(parts: urllib.parse.SplitResult) -> bool:
-    """Returns True if the host and port of an http or https URL are usable.
-
-    Returns True for any other URL too, because its scheme is rejected later.
-
-    Raises:
-        ValueError, http.client.InvalidURL: The host or port is malformed.
-    """
-    port, host = parts.port, parts.hostname
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        return True
-    # Parsed as the connection will parse them.
-    connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2])
-    connection.host.encode("idna")
-    return port != 0 and connection.host.lower() == host
 
 
 def _shown(parts: urllib.parse.SplitResult) -> str:
