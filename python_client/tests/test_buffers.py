@@ -1,10 +1,12 @@
-"""Reply memory is reused only after all arrays that refer to it are gone."""
+"""Reply memory is reused only after all arrays that refer to it are gone, and holds them whole."""
 
 import numpy as np
 import pytest
 
 from twofold.client import payloads
-from twofold.client.payloads import BufferPool
+from twofold.client.payloads import BufferPool, Layout
+from twofold.errors import ProtocolError
+from twofold.v1 import environment_pb2 as environment
 
 
 @pytest.mark.skipif(payloads._UNUSED < 0, reason="this interpreter's counts say too little")
@@ -33,3 +35,11 @@ def test_arrays_still_in_use_are_all_different() -> None:
 def test_sizes_are_exact() -> None:
     pool = BufferPool()
     assert [pool.take(size)[0].size for size in (1, 2, 1, 0, 4096)] == [1, 2, 1, 0, 4096]
+
+
+@pytest.mark.parametrize(("offset", "length"), [(8, 3), (10, 1), (2**63, 1), (0, 2**40)])
+def test_an_array_outside_its_payload_is_refused(offset: int, length: int) -> None:
+    wire = environment.PayloadLayout(size=10)
+    wire.arrays.add(name="reward", dtype=environment.DATA_TYPE_UINT8, shape=[length], offset=offset)
+    with pytest.raises(ProtocolError, match="impossible layout"):
+        Layout(wire, ("reward",))
