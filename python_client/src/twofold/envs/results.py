@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
-from twofold.client.payloads import DTYPES, Buffer, BufferPool, Layout
+from twofold.client.payloads import Buffer, BufferPool, Layout
 from twofold.client.session import Session
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
@@ -71,7 +71,6 @@ _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
 # The number of finals layouts to keep. A layout depends on the number of episodes that a step ends.
 _MAX_LAYOUTS = 1000
-_FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
 def infos_of(infos: Infos, lane: int) -> Infos:
@@ -177,15 +176,6 @@ class Results:
         ]
         of_finals = {array.name for array in spec.finals.arrays}
         self._of_last_steps = [name for name in self._only_of_steps if name not in of_finals]
-        infos = [array for array in spec.step.arrays if array.name not in _NO_INFOS]
-        self._final_info = np.dtype(
-            [
-                # The first mask belongs to the observations, the second to `final_info` itself.
-                ("masks", np.bool_, (len(infos) + 2, num_envs)),
-                *((array.name, DTYPES[array.dtype], tuple(array.shape)) for array in infos),
-            ],
-            align=True,
-        )
         self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
@@ -326,11 +316,16 @@ class Results:
         for name in self._of_last_steps:
             finals[name] = infos[name][lanes]
             infos["_" + name][lanes] = False
-        record: Any = np.zeros((), self._final_info)
-        final_info: Infos = {name: record[name] for name in record.dtype.names}
-        masks = final_info.pop("masks")
-        masks[:, lanes] = True
-        for name, mask in zip(finals, masks[2:], strict=True):
-            final_info[name][lanes] = finals[name]
-            final_info["_" + name] = mask
-        return dict(zip(_FINALS, (final_obs, masks[0], final_info, masks[1]), strict=True))
+        mask = np.zeros(self.num_envs, np.bool_)
+        mask[lanes] = True
+        final_info: Infos = {}
+        for name, last in finals.items():
+            final_info[name] = np.zeros((self.num_envs, *last.shape[1:]), last.dtype)
+            final_info[name][lanes] = last
+            final_info["_" + name] = mask.copy()
+        return {
+            "final_obs": final_obs,
+            "_final_obs": mask,
+            "final_info": final_info,
+            "_final_info": mask.copy(),
+        }
