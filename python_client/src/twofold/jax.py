@@ -43,6 +43,8 @@ mlir = optional_import("jax.interpreters.mlir", _PURPOSE, "jax")
 
 Array = Any
 """A `jax.Array`."""
+# A `jax.ShapeDtypeStruct`: the shape of a board's row in an array, and the array's dtype.
+_Spec = Any
 
 __all__ = ["ConcentrationState", "Game2048State", "JaxEnv", "TimeStep", "make"]
 
@@ -227,12 +229,12 @@ class JaxEnv:
         _register()  # a pickled environment arrives in another process
 
     def _state_specs(self) -> dict[str, _Spec]:
-        words = _Spec((4,), np.dtype(np.uint32))
-        board = _Spec((self.game.rows, self.game.columns), np.dtype(np.uint8))
-        number = _Spec((), np.dtype(np.int32))
+        words = jax.ShapeDtypeStruct((4,), np.uint32)
+        board = jax.ShapeDtypeStruct((self.game.rows, self.game.columns), np.uint8)
+        number = jax.ShapeDtypeStruct((), np.int32)
         specs = {
             "generator": words,
-            "phase": _Spec((), np.dtype(np.uint8)),
+            "phase": jax.ShapeDtypeStruct((), np.uint8),
             "matched": words,
             "visible": words,
             "board": board,
@@ -451,8 +453,8 @@ class JaxEnv:
     @functools.partial(jax.jit, static_argnums=0)
     def _spawn(self, boards: Array, words: Array) -> tuple[Array, Array]:
         specs = {
-            "boards": _Spec(boards.shape[-2:], np.dtype(np.uint8)),
-            "outcomes": _Spec((), np.dtype(np.int32)),
+            "boards": jax.ShapeDtypeStruct(boards.shape[-2:], np.uint8),
+            "outcomes": jax.ShapeDtypeStruct((), np.int32),
         }
         results = self._call("spawn", specs, boards.shape[:-2], boards, words)
         return results["boards"], results["outcomes"]
@@ -518,17 +520,10 @@ class JaxEnv:
         return dict(zip(results, arrays, strict=True))
 
 
-class _Spec(NamedTuple):
-    """The shape of a board's row in an array, and the array's dtype."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
     """Returns the arrays of a reply, without the axis of the boards."""
     return {
-        array.name: _Spec(tuple(map(int, array.shape[1:])), DTYPES[array.dtype])
+        array.name: jax.ShapeDtypeStruct(array.shape[1:], DTYPES[array.dtype])
         for array in layout.arrays
     }
 
