@@ -269,6 +269,15 @@ def test_a_pipe_and_a_device_are_not_recordings(tmp_path: Path) -> None:
             Recording.load(path)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc of Linux")
+def test_a_failed_read_names_the_file() -> None:
+    # The first page of a process is never readable.
+    with pytest.raises(OSError, match="Input/output error: '/proc/self/mem'"):
+        Recording.load("/proc/self/mem")
+    with pytest.raises(OSError, match="Input/output error: '/proc/self/mem'"):
+        twofold.policies.NTuple.load("/proc/self/mem")
+
+
 def test_a_changed_score_board_or_action_does_not_verify() -> None:
     document = json.loads(recording().to_json())
     board = [list(row) for row in document["board"]]

@@ -703,7 +703,7 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), OSError(errno.EIO, "Input/output error"), errors.ResourceExhausted("too big")],
+    [MemoryError(), OSError(errno.EIO, "broken", "a.npz"), errors.ResourceExhausted("too big")],
     ids=repr,
 )
 def test_an_error_that_is_not_the_network_files_fault_stays_the_same(

@@ -62,9 +62,9 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
 
     Raises:
         InvalidArgument: The path does not name a regular file; `field` is the path's argument.
-        OSError: The file can't be opened.
+        OSError: The file can't be opened or read; the error names it.
     """
-    with open(path, "rb", opener=_open) as file:
+    with naming(path), open(path, "rb", opener=_open) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise InvalidArgument(f"{os.fspath(path)} is not a regular file", field=field)
         yield file
