@@ -1,5 +1,6 @@
 """Datasets contain the environment's transitions, and `verify` detects any alteration."""
 
+import errno
 import json
 import math
 import os
@@ -284,6 +285,20 @@ def test_a_lack_of_memory_is_not_blamed_on_the_file(
     monkeypatch.setattr(parquet.ParquetFile, "read_row_group", without_memory)
     with pytest.raises(MemoryError):
         next(twofold.datasets.read(path))
+
+
+def test_a_failed_read_names_the_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path)
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Error reading bytes from file")
+
+    for reader in ("read_row_group", "__init__"):
+        with monkeypatch.context() as patch:
+            patch.setattr(parquet.ParquetFile, reader, broken)
+            with pytest.raises(OSError, match="Error reading bytes") as caught:
+                next(twofold.datasets.read(path))
+        assert caught.value.filename == str(path)
 
 
 def test_rewards_are_compared_bit_by_bit(tmp_path: Path) -> None:

@@ -45,12 +45,13 @@ class DatasetFile:
             Path(path).stat()
             raise InvalidDataset(f"{path}: not a regular file")
         try:
-            self._file = parquet.ParquetFile(
-                # As bytes, because arrow encodes a string as UTF-8.
-                arrow.OSFile(os.fsencode(path)),
-                page_checksum_verification=True,
-                pre_buffer=False,  # buffering in advance needs a thread
-            )
+            with _text.naming(path):
+                self._file = parquet.ParquetFile(
+                    # As bytes, because arrow encodes a string as UTF-8.
+                    arrow.OSFile(os.fsencode(path)),
+                    page_checksum_verification=True,
+                    pre_buffer=False,  # buffering in advance needs a thread
+                )
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             if _is_of_system(error):
                 raise
@@ -149,7 +150,8 @@ class DatasetFile:
             )
         for group in groups:
             try:
-                table = self._file.read_row_group(group, use_threads=False)
+                with _text.naming(self.path):
+                    table = self._file.read_row_group(group, use_threads=False)
             except (self._error, OSError) as error:
                 if _is_of_system(error):
                     raise
