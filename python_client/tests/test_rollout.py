@@ -791,6 +791,17 @@ def test_arrays_that_share_the_bytes_of_a_file_are_refused(tmp_path: Path) -> No
     assert caught.value.field == "path"
 
 
+@pytest.mark.parametrize("name", ["tuple_1", "weights_1"])
+def test_a_network_file_without_one_of_its_arrays_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    arrays = policies.NTuple([[0], [1]], [TABLE, TABLE]).arrays()
+    del arrays[name]
+    np.savez(path, **arrays)
+    with pytest.raises(errors.InvalidArgument, match=f"{name} is not a file") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
 def test_a_network_whose_cells_are_not_integers_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     arrays = policies.NTuple([[0]], [TABLE]).arrays()

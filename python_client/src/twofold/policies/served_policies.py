@@ -293,7 +293,9 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
 
 def tuples_of(arrays: Any) -> list[list[int]]:
     """Returns the tuples of cells in the arrays of a network's file."""
-    count = sum(name.startswith("tuple_") for name in arrays.files)
+    # Counts tables, too, because a network without one of its tuples is not the saved network.
+    names = [name.partition("_") for name in arrays.files]
+    count = len({index for kind, _, index in names if kind in ("tuple", "weights")})
     tuples = [arrays[f"tuple_{index}"] for index in range(count)]
     for index, cells in enumerate(tuples):
         if cells.dtype.kind not in "iu":
