@@ -610,6 +610,25 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
 
 
+@pytest.mark.parametrize("name", ["server.key", "alice.key_secret"])
+def test_the_error_about_a_damaged_key_names_its_file(
+    name: str, keys: Keys, tmp_path: Path
+) -> None:
+    files = {each: keys.directory / each for each in ("server.key", "alice.key_secret")}
+    text = files[name].read_text()
+    files[name] = tmp_path / name
+    key = text.split('"')[-2]
+    wrong = [key[:-1], f"~{key[1:]}"]
+    if name == "alice.key_secret":  # nothing shows that another public key is wrong
+        wrong.append(key[:7] + ("1" if key[7] == "0" else "0") + key[8:])
+    for each in wrong:
+        files[name].write_text(text.replace(key, each))
+        with pytest.raises(errors.InvalidArgument, match=re.escape(str(files[name]))) as caught:
+            CurveKeys.load(*files.values())
+        assert caught.value.field == "keys"
+        assert each not in str(caught.value)
+
+
 def test_keys_for_endpoints_without_encryption_are_refused(server: Server, keys: Keys) -> None:
     for endpoint in (server.ipc, "private"):
         with pytest.raises(errors.InvalidArgument, match="requires a tcp endpoint"):

@@ -81,7 +81,11 @@ class CurveKeys:
                 f"{os.fspath(client)} has no secret-key; pass the client's file NAME.key_secret",
                 field="keys",
             )
-        return cls(server_key=_load(server)[0], public_key=public, secret_key=secret)
+        server_key, _ = _load(server)
+        try:
+            return cls(server_key=server_key, public_key=public, secret_key=secret)
+        except InvalidArgument as error:  # the client's two keys are not a pair
+            raise InvalidArgument(f"{os.fspath(client)}: {error}", field="keys") from None
 
     @classmethod
     def from_environment(cls) -> CurveKeys | None:
@@ -120,7 +124,12 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
         raise InvalidArgument(f"{os.fspath(path)}: {error.strerror}", field="keys") from None
     except (ValueError, IndexError):  # IndexError for a line without "="
         raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys") from None
-    return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None
+    keys = [key.decode(errors="replace") for key in (public, secret) if key]
+    if not all(_KEY.fullmatch(key) for key in keys):
+        raise InvalidArgument(
+            f"{os.fspath(path)} has a key that is not 40 Z85 characters", field="keys"
+        )
+    return keys[0], keys[1] if secret else None
 
 
 _watches = itertools.count()
