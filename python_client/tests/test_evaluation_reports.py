@@ -163,6 +163,11 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
         ("scores", ["a", "b", "c", "d"], "scores does not have a number for each game"),
         ("lengths", [1, 2, 3], "lengths does not have a number for each game"),
         ("seeds", [], "seeds does not have a number"),
+        (
+            "failures",
+            [{"message": "", "policy": "", "call": 1, "seed": 1, "reason": 1}],
+            "AttributeError",
+        ),
         (None, {"version": 2}, "version 2; this program reads version 1"),
         (None, {"rule_card": []}, "AttributeError"),
         (None, {"rule_card": {"size": "9999999 x 9"}}, "OverflowError"),

@@ -288,7 +288,9 @@ class Evaluation:
                 secret=document.get("secret"),
             )
             found._check_arrays()
-            str(found)  # fails if an entry of the report has a wrong type or value
+            # Each fails if an entry of the report has a wrong type or value.
+            str(found)
+            found.to_markdown()
         except (
             ArithmeticError,
             AttributeError,
