@@ -214,7 +214,8 @@ def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
 def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
-    with pytest.raises(errors.InvalidArgument, match="expected a dict or a list of") as caught:
+    message = r"reward\.json' contains .*; expected a dict or a list of terms"
+    with pytest.raises(errors.InvalidArgument, match=message) as caught:
         twofold.Game2048VectorEnv(1, reward=path)
     assert caught.value.field == "reward"
 

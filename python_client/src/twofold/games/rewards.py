@@ -88,7 +88,10 @@ def read_reward(reward: Reward) -> Reward:
             f"the reward file {path!r} is not JSON: {error}", field="reward"
         ) from error
     if not isinstance(content, (dict, list)):
-        raise _arguments.wrong("reward", content, _FORMS)
+        raise InvalidArgument(
+            f"the reward file {path!r} contains {content!r}; expected a dict or a list of terms",
+            field="reward",
+        )
     return content
 
 
