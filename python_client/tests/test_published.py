@@ -153,6 +153,8 @@ TABLE = np.zeros(16, np.float32)
         (java_file(GOOD, expander=b"\0\0\0\1"), None, "symmetry type is 1"),
         (java_file(GOOD, expander=struct.pack(">ii", 121345704, 5)), None, "5 instead of 4"),
         (java_file(GOOD, expander=IDENTITY + b"more"), None, "extra bytes follow the network"),
+        (java_file(GOOD) + b"x", None, "extra bytes follow its compressed data"),
+        (java_file(GOOD) * 2, None, "extra bytes follow its compressed data"),
         (java_file(), None, "0 instead of 1 ... 256"),
         (java_file(GOOD, java_tuple((0, 1), [0.5] * 36, 6)), 1, "6 instead of 5"),
         (java_file(GOOD, java_tuple((0, 1), [0.5] * 24)), 1, "24 instead of 25"),

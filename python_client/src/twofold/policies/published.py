@@ -99,6 +99,8 @@ class _Decompressed(io.RawIOBase):
                 return len(piece)
             if not compressed:
                 raise zlib.error("incomplete or truncated stream")
+        if self._stream.unused_data or self._file.read(1):
+            raise InvalidArgument("extra bytes follow its compressed data")
         return 0
 
 
