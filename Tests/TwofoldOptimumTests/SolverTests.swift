@@ -167,6 +167,25 @@ import TwofoldCore
         try expectWhole(directory)
     }
 
+    @Test(arguments: [("boards", 8), ("values", 24)])
+    func `layers after a missing one are cut off`(of each: (log: String, rowBytes: Int)) throws {
+        // Without the first layer, or without one that has as many rows as the next.
+        for isFirst in [true, false] {
+            let directory = try stopped()
+            try change(each.log, in: directory) { data in
+                func rows(_ offset: Int) -> Int {
+                    data.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset + 16, as: Int.self) }
+                }
+                func end(_ offset: Int) -> Int { offset + 32 + rows(offset) * each.rowBytes + 8 }
+                var offset = 0
+                while !isFirst, rows(offset) != rows(end(offset)) { offset = end(offset) }
+                let next = end(offset)
+                data.removeSubrange(offset..<next)
+            }
+            try expectWhole(directory)
+        }
+    }
+
     @Test func `a solver creates the parent folders of its table`() throws {
         let directory = TemporaryDirectory()
         let problem = try OptimumProblem(.board(2, 2), .score)

@@ -38,7 +38,9 @@ final class BackwardPass {
         var done = 0
         for (index, layer) in boards.layers.reversed().enumerated() {
             let states = try boards.rows(of: layer)
-            if index < log.layers.count, log.layers[index].rows != layer.rows {
+            if index < log.layers.count,
+                log.layers[index].tileSum != layer.tileSum || log.layers[index].rows != layer.rows
+            {
                 // These values belong to other boards, and all later layers depend on them.
                 try log.cut(to: index)
             }

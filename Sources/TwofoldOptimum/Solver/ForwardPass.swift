@@ -47,16 +47,20 @@ final class ForwardPass {
     }
 
     /// Reads the layers of the log and marks their boards as found, then expands the last two layers again to
-    /// find their successors. The last layers of a complete log have none. If a layer's boards do not fit the problem,
-    /// that layer and all later ones are cut off.
+    /// find their successors. The last layers of a complete log have none. If a layer is missing, or its boards do not
+    /// fit the problem, all layers from there on are cut off.
     private func resume() throws(SystemError) {
+        let starts = rules.starts().map { (board: $0.board, tileSum: rules.tileSum($0.board)) }
+        // No layer in between is empty: each board with a new 4 has a counterpart with a new 2.
+        var expected = starts.map(\.tileSum).min()!
+        let step = rules.problem.fourProbability < 1 ? 2 : 4
         for (index, layer) in log.layers.enumerated() {
             let rows = try log.rows(of: layer)
-            let before = index == 0 ? 0 : log.layers[index - 1].tileSum
-            guard layer.tileSum > before, areBoards(rows, layer.tileSum) else {
+            guard layer.tileSum == expected, areBoards(rows, layer.tileSum) else {
                 try log.cut(to: index)
                 break
             }
+            expected += step
             let (numbers, playable) = (rules.numbers, playable)
             workers.run(lanes: layer.rows, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
                 for index in range { _ = playable.insert(numbers.number(rows.board(index))) }
@@ -65,10 +69,8 @@ final class ForwardPass {
             terminal += layer.ended
         }
         let last = log.layers.last?.tileSum ?? 0
-        for (board, _) in rules.starts() where rules.tileSum(board) > last {
-            if playable.insert(rules.numbers.number(board)) {
-                waiting[rules.tileSum(board), default: []].append(board)
-            }
+        for (board, tileSum) in starts where tileSum > last {
+            if playable.insert(rules.numbers.number(board)) { waiting[tileSum, default: []].append(board) }
         }
         for layer in log.layers.suffix(2) {
             _ = expand(try log.rows(of: layer).boards, layer.tileSum, beyond: last)
