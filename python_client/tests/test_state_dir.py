@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from loops import BOARDS, make, one_step, play, undisturbed
 from raw import RawSession, statistics_of
-from servers import PATIENCE, Server, running
+from servers import PATIENCE, Server, running, wait_until
 
 import twofold
 from twofold import errors
@@ -108,6 +108,39 @@ def test_a_repeat_gets_the_reply_from_before_the_restart(keeping: Server) -> Non
         conflict = session.call(step, bytes([1, 0, 0])).error
         assert conflict.code == envelope.ERROR_CODE_CONFLICT
         assert session.step(0, 0, 0).slot == "step"
+
+
+@pytest.mark.parametrize("is_executed", [False, True])
+def test_a_step_too_large_for_the_next_server_is_refused_unless_it_was_executed(
+    keeping: Server, is_executed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server does not answer a message above its limit."""
+    envs, twin = (
+        twofold.Game2048VectorEnv(1000, endpoint=endpoint, timeout=PATIENCE)
+        for endpoint in (keeping.ipc, "embedded")
+    )
+    envs.reset(seed=0)
+    twin.reset(seed=0)
+
+    def lose_reply(*_: object) -> None:
+        wait_until(lambda: statistics_of(keeping.ipc).sessions[0].requests == 3)
+        raise errors.DeadlineExceeded
+
+    step = np.zeros(1000, np.uint8)
+    if is_executed:
+        with monkeypatch.context() as patch:
+            patch.setattr(envs._session.link.carrier, "_receive", lose_reply)
+            with pytest.raises(errors.DeadlineExceeded):
+                envs.step(step)
+    keeping._arguments += ("--max-message-bytes", "600")
+    restart(keeping)
+    if is_executed:
+        np.testing.assert_array_equal(envs.step(step)[1], twin.step(step)[1])
+    with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 600"):
+        envs.step(step)
+    np.testing.assert_array_equal(envs.boards(), twin.boards())
+    envs.close()
+    twin.close()
 
 
 def test_a_client_that_was_shut_out_stays_shut_out(keeping: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,14 @@ from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.sockets import Socket
 from twofold.client.surroundings import SYSTEM, Surroundings
-from twofold.errors import ClosedError, DeadlineExceeded, ProtocolError, TransportError
+from twofold.errors import (
+    ClosedError,
+    DeadlineExceeded,
+    ProtocolError,
+    RequestError,
+    ResourceExhausted,
+    TransportError,
+)
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -26,6 +34,9 @@ if TYPE_CHECKING:
 
 # Seconds between checks that the private server is alive.
 _LIVENESS_INTERVAL = 0.1
+
+# The lowest max_message_bytes of any server: every server accepts messages up to this size.
+_ACCEPTED_BYTES = 512
 
 # The reply to a successful step: a tag byte, eight bytes for seq, then bytes that are always equal.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
@@ -180,6 +191,9 @@ class ZeroMQCarrier(Carrier):
                         f"no reply to {call.slot} from {place} within the timeout; {advice}"
                     )
                 tries += 1
+                refusal = self._refuse_large(call, deadline)
+                if refusal is not None:
+                    return refusal
                 sent = self._surroundings.now()
         except zmq.ZMQError as error:
             self.drop()
@@ -189,6 +203,25 @@ class ZeroMQCarrier(Carrier):
         except BaseException:
             self.drop()
             raise
+
+    def _refuse_large(self, call: Call, deadline: float) -> Answer | None:
+        """Returns a refusal if an unanswered request is too large for the server that answers now.
+
+        A server that has started since the last hello may have a lower limit. It closes the
+        connection without an answer if a message is larger.
+        """
+        if max(len(call.request), len(call.payload or b"")) <= _ACCEPTED_BYTES:
+            return None
+        with contextlib.suppress(RequestError, DeadlineExceeded):
+            self.hello(deadline)
+        try:
+            self.check_size(call)
+        except ResourceExhausted as error:
+            # The previous server may have executed the request.
+            self._copies += 1
+            code = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
+            return envelope.Reply(error=envelope.Error(code=code, message=str(error))), NO_PAYLOAD
+        return None
 
     def drop(self) -> None:
         """Closes the socket; the next exchange opens another."""
@@ -220,8 +253,9 @@ class ZeroMQCarrier(Carrier):
         if self._is_under_way:
             self.drop()
         self._is_under_way = True
-        self._copies = self._copies + 1 if call.seq == self._sent else 1
-        self._sent = call.seq
+        if call.seq:  # it belongs to a session
+            self._copies = self._copies + 1 if call.seq == self._sent else 1
+            self._sent = call.seq
         socket = self._socket or self._open()
         try:
             if call.payload is None:
