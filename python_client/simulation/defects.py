@@ -504,8 +504,8 @@ IN_PYTHON = (
     ),
     Defect(
         "a client does not wait for a server that stops",
-        f"{SESSION}/link.py",
-        "            self._surroundings.sleep(wait)\n",
+        "python_client/src/twofold/client/carrier.py",
+        "    within.sleep(wait)\n",
         "",
     ),
     Defect(

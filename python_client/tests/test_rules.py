@@ -19,6 +19,7 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import errors, rules
 from twofold.client import stateless
+from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.surroundings import Surroundings, surroundings
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -531,6 +532,29 @@ def test_a_request_is_executed_again_only_after_a_second_without_an_answer(
         legal = rules.legal(np.eye(4, dtype=int), endpoint=slow.endpoint)
     assert legal.tolist() == [1, 1, 1, 1]
     assert slow.requests == requests
+
+
+def test_a_request_that_a_stopping_server_refuses_is_repeated_until_the_deadline(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = np.eye(4, dtype=int)
+    expected = rules.legal(board, endpoint=server.ipc)
+    carrier = stateless.client(server.ipc)._carrier
+    assert carrier is not None
+    exchange, refusals = carrier.exchange, itertools.count(1)
+    refusal = {"code": envelope.ERROR_CODE_SHUTTING_DOWN, "retry_after_ms": 1}
+
+    def refuse_twice(*arguments: Any) -> Any:
+        if next(refusals) > 2:
+            return exchange(*arguments)
+        return envelope.Reply(error=refusal), NO_PAYLOAD
+
+    monkeypatch.setattr(carrier, "exchange", refuse_twice)
+    np.testing.assert_array_equal(rules.legal(board, endpoint=server.ipc), expected)
+    refusal["retry_after_ms"] = 2**31
+    refusals = itertools.count(1)
+    with pytest.raises(errors.ShuttingDown):
+        rules.legal(board, endpoint=server.ipc)
 
 
 def test_a_request_has_at_most_as_many_boards_as_the_server_allows() -> None:

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from twofold.client.lookup import VERSION
 from twofold.client.payloads import Buffer
-from twofold.errors import ResourceExhausted, UnsupportedVersion, from_reply
+from twofold.client.surroundings import Surroundings
+from twofold.errors import (
+    RequestError,
+    ResourceExhausted,
+    ShuttingDown,
+    UnsupportedVersion,
+    from_reply,
+)
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -206,3 +213,15 @@ class Carrier(abc.ABC):
                 f"{call.slot} needs a {size}-byte message; the server at {self.endpoint} "
                 f"accepts max_message_bytes = {limit}: use fewer boards, or raise this limit"
             )
+
+
+def await_next_server(error: RequestError, deadline: float, within: Surroundings) -> None:
+    """Waits until a refused request may be repeated, because its server is stopping.
+
+    Another server may replace that server. For any other refusal, or if the deadline is too close,
+    raises the error.
+    """
+    wait = error.retry_after if isinstance(error, ShuttingDown) else None
+    if wait is None or within.now() + wait >= deadline:
+        raise error
+    within.sleep(wait)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import gymnasium as gym
 
 from twofold.client import system
-from twofold.client.carrier import Answer, Call, Carrier
+from twofold.client.carrier import Answer, Call, Carrier, await_next_server
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_keys, open_carrier, resolve
 from twofold.client.surroundings import Surroundings, surroundings
-from twofold.errors import DeadlineExceeded
+from twofold.errors import DeadlineExceeded, RequestError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -47,7 +47,7 @@ class Client:
             return carrier.limits
 
     def ask(self, slot: str, request: envelope.Request, payload: bytes, deadline: float) -> Answer:
-        """Makes one request.
+        """Makes one request, and repeats it while the server is stopping.
 
         Raises:
             RequestError: The server refused.
@@ -59,7 +59,11 @@ class Client:
         call = Call(slot, 0, encoded, payload, reply_size=None, patience=_PATIENCE)
         with self._turn(deadline) as carrier:
             carrier.check_size(call)
-            return carrier.ask(call, deadline)
+            while True:
+                try:
+                    return carrier.ask(call, deadline)
+                except RequestError as error:
+                    await_next_server(error, deadline, self._surroundings)
 
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[Carrier]:

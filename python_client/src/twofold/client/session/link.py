@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twofold.client.carrier import DONE, Answer, Call, Steps
+from twofold.client.carrier import DONE, Answer, Call, Steps, await_next_server
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import open_carrier, resolve
 from twofold.client.payloads import Buffer
@@ -16,7 +16,6 @@ from twofold.errors import (
     InvalidArgument,
     RequestError,
     ResourceExhausted,
-    ShuttingDown,
     from_reply,
 )
 from twofold.v1 import envelope_pb2 as envelope
@@ -132,11 +131,7 @@ class Link:
                 if executed is None:
                     raise error
                 return executed
-            # Another server may replace a server that is stopping.
-            wait = error.retry_after if isinstance(error, ShuttingDown) else None
-            if wait is None or self._surroundings.now() + wait >= deadline:
-                raise error
-            self._surroundings.sleep(wait)
+            await_next_server(error, deadline, self._surroundings)
 
     def _may_have_copies(self, error: RequestError) -> bool:
         """Returns True if a duplicate of a refused request may arrive later and be executed.
