@@ -26,4 +26,24 @@ import ZeroMQ
         }
         #expect(died(result, saying: "a negative time"))
     }
+
+    @Test func `the connection of a peer that takes no bytes ends like that of a silent peer`() throws {
+        let context = try Context()
+        let server = try Socket.patient(.rep, in: context)
+        try server.setTCPKeepalive(after: .seconds(5))
+        try server.bind(Transport.tcp.wildcard)
+        let client = try Socket.connected(.req, to: server.lastEndpoint, in: context)
+        try client.send("request")
+        #expect(try server.receiveText() == "request")
+        #expect((0..<4096).contains { unacknowledgedTimeout(of: $0) == 65_000 })
+    }
+}
+
+/// Returns the milliseconds after which the system closes a tcp connection whose bytes are not acknowledged; nil for
+/// any other descriptor.
+private func unacknowledgedTimeout(of descriptor: Int32) -> UInt32? {
+    var milliseconds: UInt32 = 0
+    var size = socklen_t(MemoryLayout<UInt32>.size)
+    let result = getsockopt(descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, &size)
+    return result == 0 ? milliseconds : nil
 }

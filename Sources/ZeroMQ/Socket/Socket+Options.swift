@@ -44,14 +44,17 @@ extension Socket {
     }
 
     /// Makes the system probe a peer over tcp that has been silent for `idle`, and close the connection if it does not
-    /// answer for a minute. Without probes, the connection of a machine that vanished stays open.
-    /// (`ZMQ_TCP_KEEPALIVE`, `ZMQ_TCP_KEEPALIVE_IDLE`, `_INTVL` and `_CNT`)
+    /// answer for a minute. The system also closes a connection whose peer takes no bytes for as long. Otherwise, the
+    /// connection of a machine that vanished stays open, and keeps the messages that wait in it.
+    /// (`ZMQ_TCP_KEEPALIVE`, `ZMQ_TCP_KEEPALIVE_IDLE`, `_INTVL` and `_CNT`, `ZMQ_TCP_MAXRT`)
     public func setTCPKeepalive(after idle: Duration) throws(ZeroMQError) {
         try setNumber(ZMQ_TCP_KEEPALIVE, name: "ZMQ_TCP_KEEPALIVE", to: CInt(1))
         try setNumber(
             ZMQ_TCP_KEEPALIVE_IDLE, name: "ZMQ_TCP_KEEPALIVE_IDLE", to: CInt(idle.components.seconds))
         try setNumber(ZMQ_TCP_KEEPALIVE_INTVL, name: "ZMQ_TCP_KEEPALIVE_INTVL", to: CInt(15))
         try setNumber(ZMQ_TCP_KEEPALIVE_CNT, name: "ZMQ_TCP_KEEPALIVE_CNT", to: CInt(4))
+        // because: the system sends no probes while bytes wait in the connection.
+        try setTime(ZMQ_TCP_MAXRT, name: "ZMQ_TCP_MAXRT", to: idle + .seconds(60))
     }
 
     /// Sets whether a REQ socket adds a number to each request and drops replies with a different number. Twofold's
