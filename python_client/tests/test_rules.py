@@ -564,6 +564,17 @@ def test_a_request_has_at_most_as_many_boards_as_the_server_allows() -> None:
     np.testing.assert_array_equal(legal, rules.legal(boards, endpoint="embedded"))
 
 
+def test_a_restarted_server_with_lower_limits_refuses_only_one_request() -> None:
+    boards = np.ones((25, 4, 4), np.uint8)
+    with Server() as server:
+        expected = rules.legal(boards, endpoint=server.ipc)
+        server._arguments += ("--max-boards-per-session", "10")
+        server.replace()
+        with pytest.raises(errors.ResourceExhausted, match="max_boards_per_session = 10"):
+            rules.legal(boards, endpoint=server.ipc)
+        np.testing.assert_array_equal(rules.legal(boards, endpoint=server.ipc), expected)
+
+
 def test_answers_in_parts_are_joined() -> None:
     rng = np.random.default_rng(5)
     boards = rng.integers(0, 5, (7000, 4, 4))

@@ -13,7 +13,7 @@ from twofold.client.carrier import Answer, Call, Carrier, await_next_server
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_keys, open_carrier, resolve
 from twofold.client.surroundings import Surroundings, surroundings
-from twofold.errors import DeadlineExceeded, RequestError
+from twofold.errors import DeadlineExceeded, RequestError, ResourceExhausted
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -62,6 +62,10 @@ class Client:
             while True:
                 try:
                     return carrier.ask(call, deadline)
+                except ResourceExhausted:
+                    # A restarted server may have lower limits, which the next call must know.
+                    carrier.hello(deadline)
+                    raise
                 except RequestError as error:
                     await_next_server(error, deadline, self._surroundings)
 
