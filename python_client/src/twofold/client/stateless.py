@@ -64,7 +64,8 @@ class Client:
                     return carrier.ask(call, deadline)
                 except ResourceExhausted:
                     # A restarted server may have lower limits, which the next call must know.
-                    carrier.hello(deadline)
+                    with contextlib.suppress(RequestError, DeadlineExceeded):
+                        carrier.hello(deadline)
                     raise
                 except RequestError as error:
                     await_next_server(error, deadline, self._surroundings)
