@@ -6,6 +6,7 @@ import importlib.metadata
 import io
 import json
 import os
+import platform
 import resource
 import shutil
 import socket
@@ -14,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,11 @@ def fails(findings: Any, check: str, found: str, fix: str) -> None:
 def test_a_working_installation_has_no_failures(server: Server) -> None:
     status, findings = doctor("--endpoint", server.tcp)
     assert status == 0
+    assert list(findings) == [
+        *("python", "packages", "extras", "processor", "memory", "open files", "temporary files"),
+        *("clock", "sandbox", "library", "step", "server program", "libzmq"),
+        *("endpoint", "keys", "reach", "protocol", "server", "limits"),
+    ]
     assert findings["step"]["found"] == "four boards were stepped at 'embedded'"
     assert findings["server program"]["status"] == "ok"
     assert findings["limits"]["found"].startswith(
@@ -286,6 +293,18 @@ def test_a_host_without_an_address_is_named(host: str) -> None:
     fails(findings, "reach", host, "Correct the host's name")
 
 
+def test_a_host_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(address: tuple[str, int], timeout: float) -> None:
+        assert (address, timeout) == (("::1", 5555), 2.5)
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    *_, finding = network_findings("tcp://[::1]:5555", None, 2.5)
+    assert (finding.check, finding.status) == ("reach", "failed")
+    assert finding.found == "tcp://[::1]:5555 does not answer within 2.5 s"
+    assert "firewall" in finding.fix
+
+
 def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:
     _, findings = doctor("--endpoint", f"ipc://{tmp_path}/s")
     fails(findings, "reach", str(tmp_path), "twofold serve")
@@ -471,6 +490,54 @@ def test_the_processors_that_a_process_may_use_are_named(monkeypatch: pytest.Mon
         assert machine._processor().found.removesuffix(", no AVX2").endswith(f", {end}")
 
 
+@pytest.mark.parametrize(
+    ("architecture", "flags", "status"),
+    [
+        ("x86_64", "sse4_2 avx avx2", "ok"),
+        ("x86_64", "sse4_2 avx", "warning"),
+        ("x86_64", None, "ok"),
+        ("aarch64", "fp asimd", "ok"),
+    ],
+)
+def test_an_x86_processor_that_lacks_avx2_gets_a_warning(
+    architecture: str,
+    flags: str | None,
+    status: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "cpuinfo"
+    if flags is not None:
+        file.write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(machine, "Path", lambda _: file)
+    monkeypatch.setattr(platform, "machine", lambda: architecture)
+    finding = machine._processor()
+    assert finding.status == status
+    assert finding.found.startswith(f"{architecture}, ")
+
+
+def test_a_python_of_32_bits_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "sys", types.SimpleNamespace(maxsize=2**31 - 1))
+    finding = machine._python()
+    assert finding.status == "failed"
+    assert finding.found.endswith(", 32 bits")
+
+
+def test_a_coarse_clock_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    coarse = types.SimpleNamespace(resolution=0.05)
+    monkeypatch.setattr("twofold.doctor.machine.time.get_clock_info", lambda _: coarse)
+    finding = machine._clock()
+    assert finding.status == "warning"
+    assert finding.found == "the monotonic clock has a resolution of 50 ms"
+
+
+def test_a_libzmq_without_encryption_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zmq, "has", lambda capability: capability != "curve")
+    finding = service._zeromq()
+    assert finding.status == "warning"
+    assert finding.found.endswith(", without CURVE")
+
+
 def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
     findings = {each.check: each for each in machine_findings()}
@@ -481,7 +548,9 @@ def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_limit_on_memory_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     number, limit = getattr(resource, name), resource.getrlimit
     monkeypatch.setattr(
-        resource, "getrlimit", lambda each: (100 << 20,) * 2 if each == number else limit(each)
+        resource,
+        "getrlimit",
+        lambda each: (100 << 20, resource.RLIM_INFINITY) if each == number else limit(each),
     )
     _, findings = doctor()
     fails(findings, "memory", "100 MiB", "ulimit -d")
@@ -514,6 +583,13 @@ def test_the_limit_on_a_containers_memory_is_named(
     assert found in finding.found
 
 
+def test_the_smallest_of_several_limits_on_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_own_limits", lambda: [512 << 20, 100 << 20])
+    monkeypatch.setattr(machine, "_cgroup_limits", lambda: [300 << 20])
+    finding = machine._memory()
+    assert (finding.status, finding.found) == ("failed", "this process may use 100 MiB")
+
+
 def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = resource.getrlimit
     monkeypatch.setattr(
@@ -537,6 +613,10 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("twofold.doctor.machine.os.geteuid", lambda: 0)
         _, findings = doctor()
         assert findings["sandbox"]["found"].endswith("; judge as an ordinary user, not as root")
+        monkeypatch.setattr("twofold.judging.sandbox.Sandbox.ask", lambda *_: None)
+        _, findings = doctor()
+        assert findings["sandbox"]["status"] == "warning"
+        assert findings["sandbox"]["found"] == "a sandboxed program gives no answer"
 
     def refuse(*_: object, **__: object) -> None:
         raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")
@@ -547,6 +627,16 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert findings["sandbox"]["status"] == "warning"
     assert findings["sandbox"]["found"] == "refused: user namespaces: unshare: No"
     assert "only for programs that you have read" in findings["sandbox"]["fix"]
+
+
+def test_a_missing_folder_for_temporary_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    finding = machine._temporary_files()
+    assert finding.status == "failed"
+    assert str(tmp_path / "none") in finding.found
+    assert "TMPDIR" in finding.fix
 
 
 def test_a_long_path_for_temporary_files_is_not_a_failure(
