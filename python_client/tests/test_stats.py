@@ -14,7 +14,15 @@ from terminal import Terminal
 import twofold
 from twofold._tables import table
 from twofold.cli import main
-from twofold.cli.stats import duration, head, rate, sessions_table, size
+from twofold.cli.stats import (
+    as_prometheus,
+    duration,
+    head,
+    rate,
+    requests_table,
+    sessions_table,
+    size,
+)
 from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -134,6 +142,28 @@ def test_prometheus_can_read_the_statistics(
     assert math.isnan(samples["twofold_request_seconds", "observe", "0.99"])
     assert samples["twofold_limit", "max_sessions"] == 10_000
     assert samples["twofold_refusals_total", "FAILED_PRECONDITION"] == 2
+
+
+def test_the_time_of_a_request_has_a_mean_and_quantiles() -> None:
+    stats = statistics.StatsReply()
+    stats.requests.add(name="step", executed=4, refused=2, seconds=0.008, p50=0.001, p99=0.003)
+    stats.requests.add(name="observe", refused=1)
+    assert [line.rstrip() for line in requests_table(stats).splitlines()] == [
+        "request  executed  refused  mean  p50 now  p99 now",
+        "step            4        2  2 ms     1 ms     3 ms",
+        "observe         0        1",
+    ]
+    seconds = "twofold_request_seconds"
+    assert [line for line in as_prometheus(stats).splitlines() if line.startswith(seconds)] == [
+        f'{seconds}{{kind="step",quantile="0.5"}} 0.001',
+        f'{seconds}{{kind="step",quantile="0.99"}} 0.003',
+        f'{seconds}_sum{{kind="step"}} 0.008',
+        f'{seconds}_count{{kind="step"}} 4.0',
+        f'{seconds}{{kind="observe",quantile="0.5"}} NaN',
+        f'{seconds}{{kind="observe",quantile="0.99"}} NaN',
+        f'{seconds}_sum{{kind="observe"}} 0.0',
+        f'{seconds}_count{{kind="observe"}} 0.0',
+    ]
 
 
 def test_the_time_of_a_resume_is_measured(own_server: Server) -> None:
