@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +181,20 @@ def test_no_command_overwrites_a_file_that_it_reads(
     assert cli.main(words.split()) == 2
     assert "is also an input; name a different file for the result" in capsys.readouterr().err
     assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_model_of_stable_baselines3_is_an_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def load(path: str, *, trust_pickle: bool) -> Callable[..., object]:
+        return lambda observations, action_mask: 1 / 0
+
+    monkeypatch.setattr("twofold.policies.sb3.SB3Policy.load", load)
+    monkeypatch.chdir(tmp_path)
+    Path("model.zip").write_text("x")
+    assert cli.main(["evaluate", "model.zip", "--save", "model.zip"]) == 2
+    assert "is also an input" in capsys.readouterr().err
+    assert Path("model.zip").read_text() == "x"
 
 
 def test_a_result_may_replace_a_file_with_the_name_of_a_policy(
