@@ -1322,6 +1322,23 @@ def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int, name: st
     assert (found.reason, found.detail) == ("killed", f"closed its socket or was killed by {name}")
 
 
+def test_a_program_without_a_sandbox_that_kills_its_process_group_ends_only_its_game() -> None:
+    source = "import os\ndef strategy(board):\n    os.killpg(0, 9)\n"
+    with pytest.warns(RuntimeWarning):
+        found = failure(source, unsafe=True)
+    assert (found.reason, found.detail) == ("killed", "closed its socket or was killed by SIGKILL")
+
+
+def test_games_without_a_sandbox_end_with_the_process_that_forked_them() -> None:
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=True)
+    game = sandbox.begin(0)
+    [process] = descendants(sandbox._process.pid)
+    sandbox._process.kill()
+    wait_until(lambda: not is_running(process))
+    game.socket.close()
+    sandbox.close()
+
+
 @sandboxed
 def test_the_process_of_a_finished_game_ends_although_no_game_follows_on_its_lane(
     monkeypatch: pytest.MonkeyPatch,
