@@ -71,6 +71,20 @@ def test_the_command_evaluates_an_object_of_a_file(tmp_path: Path) -> None:
     assert isinstance(load(f"{tmp_path}/mine.py:corner"), FunctionChooser)
 
 
+def test_a_policys_file_may_define_dataclasses(tmp_path: Path) -> None:
+    """With annotations that are not evaluated, `dataclass` looks up the module of its class."""
+    (tmp_path / "twofold_test_dataclass.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Corner:\n"
+        "    name: str\n"
+        "    def __call__(self, observations, action_mask): ...\n"
+        "corner = Corner('upper left')\n"
+    )
+    assert isinstance(load(f"{tmp_path}/twofold_test_dataclass.py:corner"), FunctionChooser)
+
+
 def test_the_command_finds_functions_of_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1140,6 +1140,21 @@ def test_a_program_is_read_as_python_reads_it() -> None:
 
 
 @sandboxed
+def test_a_program_may_define_dataclasses() -> None:
+    """With annotations that are not evaluated, `dataclass` looks up the module of its class."""
+    source = f"""from __future__ import annotations
+from dataclasses import dataclass
+{SLIDE}
+@dataclass
+class Move:
+    direction: int
+def strategy(board):
+    return Move(legal(board)[0]).direction
+"""
+    assert judged(source, size=2).failures == ()
+
+
+@sandboxed
 def test_the_line_of_an_exception_is_the_one_that_python_counts() -> None:
     found = failure("x = 'a\u2028b\x0cc'\r\ndef strategy(board):\r\n    return x[99]\r\n")
     assert found.detail == "IndexError: string index out of range (line 3: return x[99])"
