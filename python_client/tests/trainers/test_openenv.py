@@ -11,7 +11,7 @@ import pytest
 from servers import PATIENCE, Server
 
 import twofold
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, TransportError
 
 pytest.importorskip("openenv", reason="`make openenv-test` has it")
 
@@ -238,7 +238,8 @@ def test_nothing_is_played_after_the_end(connection: Connection) -> None:
     assert (data["reward"], data["done"], after["step"]) == (0.0, True, 3)
     assert after["board"] == last["board"]
     assert after["message"].endswith("The action was not played.")
-    assert connection.ask("state")["step_count"] == 3
+    state = connection.ask("state")
+    assert (state["step_count"], state["truncated"], state["terminated"]) == (3, True, False)
     assert connection.reset(seed=1)["step"] == 0
 
 
@@ -247,7 +248,8 @@ def test_a_goal_can_end_the_game(connection: Connection) -> None:
     while not seen["terminated"]:
         seen = connection.step(direction=seen["legal_actions"][0])
     assert seen["highest_tile"] == 16
-    assert connection.ask("state")["goal_reached"]
+    state = connection.ask("state")
+    assert (state["goal_reached"], state["terminated"], state["truncated"]) == (True, True, False)
 
 
 def test_arguments_of_a_reset_apply_to_its_episode(connection: Connection) -> None:
@@ -285,6 +287,28 @@ def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> Non
     error = connection.error("step", {"direction": 0})
     assert error["message"].startswith("this connection has no episode; send reset first")
     assert connection.reset(seed=1)["step"] == 0
+
+
+def test_after_a_reset_without_an_answer_there_is_no_episode(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unanswered(game: TextGame, seed: int) -> None:
+        raise TransportError("no answer")
+
+    connection.reset(seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(TextGame, "start", unanswered)
+        assert connection.error("reset", {"seed": 1})["message"] == "no answer"
+    assert connection.ask("state")["episode_id"] is None
+    error = connection.error("step", {"direction": 0})
+    assert error["message"].startswith("this connection has no episode")
+    assert connection.reset(seed=1)["step"] == 0
+
+
+def test_an_episodes_id_has_at_most_255_characters(connection: Connection) -> None:
+    assert connection.reset(episode_id="e" * 255)["episode_id"] == "e" * 255
+    error = connection.error("reset", {"episode_id": "e" * 256})
+    assert error["message"] == "episode_id has 256 characters; expected 1 ... 255"
 
 
 @pytest.mark.parametrize(

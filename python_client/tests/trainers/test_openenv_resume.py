@@ -17,9 +17,13 @@ pytest.importorskip("openenv", reason="`make openenv-test` has it")
 
 from openenv_servers import Connection, serving
 
+from twofold.games.game2048 import Game2048
 from twofold.integrations.openenv import client as clients
 from twofold.integrations.openenv.client import ConcentrationClient, Game2048Client
-from twofold.integrations.openenv.models import ConcentrationAction, Game2048Action
+from twofold.integrations.openenv.environment import GameEnvironment, Service
+from twofold.integrations.openenv.episode import Episode
+from twofold.integrations.openenv.models import MODELS, ConcentrationAction, Game2048Action
+from twofold.integrations.openenv.registry import Registry
 
 WORDS = ["up", "right", "down", "left"]
 
@@ -215,6 +219,58 @@ def test_episodes_of_lost_connections_are_kept_up_to_a_time_and_a_number() -> No
         assert not is_resumed(url, "c")
 
 
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the episodes whose boards have been closed."""
+    ids: list[str] = []
+    close = Episode.close
+
+    def noting(episode: Episode) -> None:
+        ids.append(episode.id)
+        close(episode)
+
+    monkeypatch.setattr(Episode, "close", noting)
+    return ids
+
+
+def environments(number: int, clock: Clock) -> list[GameEnvironment]:
+    """Returns the environments of several connections to the same server."""
+    episodes: Registry[Episode] = Registry(10, 5, clock)
+    arguments = {"endpoint": "embedded"}
+    service = Service(Game2048, MODELS["2048"], episodes, arguments, frozenset({"size"}))
+    return [GameEnvironment(service) for _ in range(number)]
+
+
+def test_the_board_of_an_expired_episode_is_closed_when_another_episode_starts(
+    closed: list[str],
+) -> None:
+    clock = Clock()
+    lost, another = environments(2, clock)
+    lost.reset(episode_id="lost")
+    lost.close()
+    another.reset()
+    assert closed == []
+    clock.seconds = 10
+    another.reset()
+    assert closed == ["lost"]
+
+
+def test_a_connection_that_leaves_an_episode_closes_its_board_if_it_still_holds_it(
+    closed: list[str],
+) -> None:
+    first, second, third = environments(3, Clock())
+    first.reset(episode_id="a")
+    second.reset(episode_id="b")
+    third.reset(episode_id="c")
+    second.reset(episode_id="a")  # takes it over, and leaves "b"
+    assert closed == ["b"]
+    first.reset(episode_id="c")  # leaves "a", which the second one holds
+    second.reset(episode_id="a")  # stays there
+    assert closed == ["b"]
+    second.reset(episode_id="d", size=3)  # on another board
+    assert closed == ["b", "a"]
+
+
 def is_resumed(url: str, episode_id: str) -> bool:
     """Returns True if a new connection can resume this episode; then closes the connection."""
     connection = Connection(url)
@@ -255,7 +311,8 @@ def test_our_client_continues_automatically(game: str) -> None:
             expected = again.ask("step", action.model_dump(exclude_defaults=True))
             assert result.observation.step == taken
             assert result.observation.text == expected["observation"]["text"]
-            assert result.reward == expected["reward"]
+            assert result.reward == result.observation.reward == expected["reward"]
+            assert result.done == result.observation.done == expected["done"]
         assert client.state().episode_return == rewards
         again.close()
 
