@@ -390,6 +390,31 @@ def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
             answer.set()
 
 
+def test_a_game_with_a_call_in_progress_is_not_idle(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_playing, answer = threading.Event(), threading.Event()
+    play = TextGame.play
+
+    def slowly(game: TextGame, action: object) -> str:
+        is_playing.set()
+        assert answer.wait(PATIENCE)
+        return play(game, action)
+
+    monkeypatch.setattr(served, "_IDLE_SECONDS", -PATIENCE)
+    monkeypatch.setattr(TextGame, "play", slowly)
+    with connected(make_mcp_server(), mode) as call, ThreadPoolExecutor() as pool:
+        game_id = call("new_game").facts["game_id"]
+        move = pool.submit(call, "move", game_id=game_id, direction="up")
+        try:
+            assert is_playing.wait(PATIENCE)
+            assert not call("new_game").is_error
+        finally:
+            answer.set()
+        assert not move.result().is_error
+        assert not call("look", game_id=game_id).is_error
+
+
 def test_a_session_has_at_most_the_allowed_number_of_games(mode: str) -> None:
     with over_http("--max-games", "2") as (url, _), connected(url, mode) as call:
         games = [call("new_game").facts["game_id"] for _ in range(2)]
