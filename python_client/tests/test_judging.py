@@ -1067,6 +1067,19 @@ def test_an_answer_written_ahead_is_late_when_all_time_of_its_game_is_used() -> 
 
 
 @sandboxed
+def test_the_output_of_a_program_is_discarded(capfd: pytest.CaptureFixture[str]) -> None:
+    source = f"""{SLIDE}
+import sys
+def strategy(board):
+    print("thinking", flush=True)
+    print("thinking", file=sys.stderr, flush=True)
+    return legal(board)[0]
+"""
+    assert judged(source, size=2).failures == ()
+    assert capfd.readouterr() == ("", "")
+
+
+@sandboxed
 def test_the_details_of_a_failure_can_not_control_the_terminal() -> None:
     detail = failure(r"def strategy(board): raise ValueError('\x1b[2J')").detail
     assert "ValueError: ?[2J" in detail
@@ -1544,6 +1557,16 @@ def test_a_copy_of_the_judges_socket_does_not_keep_the_processes_alive() -> None
     sandbox.close()
     copy.close()
     assert sandbox._process.returncode == 0, "it was not killed"
+
+
+@sandboxed
+def test_an_interrupt_at_the_judges_terminal_does_not_reach_the_processes() -> None:
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    sandbox.begin(0)
+    processes = [sandbox._process.pid, *descendants(sandbox._process.pid)]
+    sessions = {os.getsid(process) for process in processes}
+    sandbox.close()
+    assert os.getsid(0) not in sessions
 
 
 @sandboxed
