@@ -22,7 +22,7 @@ from terminal import Terminal
 import twofold
 from twofold import cli, errors
 from twofold.cli import replay as cli_replay
-from twofold.games.game2048 import Game2048
+from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
 from twofold.recordings.recording import SpawnLawTest, binomial_p, chi_square_tail
@@ -604,7 +604,9 @@ def test_the_commands_record_replay_and_verify(
     assert "every new tile follows from the generator" in capsys.readouterr().out
     assert cli.main(["replay", file, "--boards"]) == 0
     made = Recording.load(file)
-    assert f"step {len(made.actions)}  " in capsys.readouterr().out
+    boards = capsys.readouterr().out
+    assert f"step {len(made.actions)}  " in boards
+    assert "\x1b" not in boards
 
     page = tmp_path / "best.html"
     assert cli.main(["replay", file, "--html", str(page)]) == 0
@@ -628,6 +630,28 @@ def test_a_replay_on_a_terminal_pauses_before_each_move(
     monkeypatch.setenv("TERM", "xterm")
     assert cli.main(["replay", str(tmp_path / "a.json"), "--speed", speed]) == 0
     assert pauses == [pause] * len(made.actions)
+
+
+def test_a_replay_on_a_terminal_draws_each_board_over_the_previous_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = twofold.evaluate("random", size=(2, 3), episodes=1, record=True).recording("best")
+    made.save(tmp_path / "a.json")
+    terminal = Terminal()
+    monkeypatch.setattr(cli_replay, "time", types.SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    assert cli.main(["replay", str(tmp_path / "a.json")]) == 0
+    drawn = [view.splitlines() for view in terminal.getvalue().split("\x1b[4A")]
+    shown, score = [("step 0  start  score 0", made.first_board())], 0
+    for number, step in enumerate(made.steps(), 1):
+        score += step.reward
+        title = f"step {number}  {DIRECTIONS[step.action]}  score {score:,}"
+        shown.append((title, np.array(step.board, np.uint8).reshape(2, 3)))
+    assert len(drawn) == len(shown)
+    for lines, (title, board) in zip(drawn, shown, strict=True):
+        assert "\n".join(map(str.rstrip, lines[:4])) == f"{title}\n{Game2048.text(board)}\n"
+        assert {len(line) for line in lines[:4]} == {40}
 
 
 def test_a_dumb_terminal_shows_the_last_board_only(
