@@ -911,6 +911,16 @@ def refused(number):
 
 
 @sandboxed
+def test_a_program_runs_with_the_shared_libraries_of_the_judges_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/of/this/python")
+    variable = "os.environ['LD_LIBRARY_PATH']"
+    found = failure(f"import os\ndef strategy(board):\n    raise ValueError({variable})\n")
+    assert found.detail.startswith("ValueError: /of/this/python (")
+
+
+@sandboxed
 def test_two_games_can_not_wake_each_other() -> None:
     """They could map the same file, and so send each other signals."""
     source = f"""
