@@ -161,10 +161,28 @@ def test_the_batch_is_a_vector_environment_of_tianshou() -> None:
     assert envs.observation_space[0]["obs"].shape == (18, 4, 4)
     assert envs.seed(7) == [7, 8, 9]
     assert envs.seed([5, 3, 1]) == [5, 3, 1]
+    assert envs.seed() == [None, None, None]
     assert len(envs.render()) == 3
     with pytest.raises(AttributeError, match="one batch"):
         envs.set_env_attr("goal", 4)
+    assert not envs.is_async
+    assert not envs.is_closed
     envs.close()
+    assert envs.is_closed
+    assert envs.envs.closed
+
+
+def test_a_seed_decides_the_boards_of_a_partial_reset() -> None:
+    envs, twin = make_tianshou_vec(n_envs=3), make_tianshou_vec(n_envs=3)
+    envs.reset(seed=1)
+    some, _ = envs.reset([2, 0], seed=7)
+    whole, _ = twin.reset(seed=7)
+    np.testing.assert_array_equal(some.obs, whole.obs[[2, 0]])
+    envs.seed(1)
+    other, _ = envs.reset([2, 0], seed=8)
+    assert not np.array_equal(other.obs, some.obs)
+    envs.close()
+    twin.close()
 
 
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy", "observation_key", "mask_key"])
