@@ -88,6 +88,8 @@ def test_some_environments_start_from_given_boards_and_the_others_from_their_see
 ) -> None:
     boards.seed(1)
     first = boards.reset()
+    for action in range(4):
+        boards.step(np.full(6, action))
     board = np.array([[1, 2], [3, 0]], np.uint8)
     boards.seed(1)
     boards.set_options([{}, {"board": board}, {}, {"board": board.T}, {}, {}])
@@ -95,6 +97,20 @@ def test_some_environments_start_from_given_boards_and_the_others_from_their_see
     assert second[[1, 3]].argmax(axis=1).tolist() == [board.tolist(), board.T.tolist()]
     np.testing.assert_array_equal(second[[0, 2, 4, 5]], first[[0, 2, 4, 5]])
     assert all(info["score"] == 0 for info in boards.reset_infos)
+
+
+def test_a_seed_decides_the_tiles_that_follow_a_given_board(boards: Any) -> None:
+    """They are the same whether the other environments have boards or not."""
+    board = np.array([[1, 1], [2, 0]], np.uint8)
+
+    def played(seed: int, lanes: list[int]) -> Any:
+        boards.seed(seed)
+        boards.set_options([{"board": board} if lane in lanes else {} for lane in range(6)])
+        boards.reset()
+        return np.array([boards.step(np.full(6, action))[0][[1, 3]] for action in range(4)])
+
+    np.testing.assert_array_equal(played(3, [1, 3]), played(3, [*range(6)]))
+    assert (played(4, [1, 3]) != played(3, [1, 3])).any()
 
 
 def test_a_reset_drops_a_pending_step(server: Server) -> None:
@@ -148,8 +164,12 @@ def test_a_board_has_the_attributes_that_sb3_requires(boards: Any) -> None:
     assert boards.env_is_wrapped(Monitor) == [True] * 6
     assert boards.get_attr("render_mode", [0, 2]) == [None, None]
     assert boards.has_attr("action_masks")
+    assert boards.get_attr("action_masks", [0, 2]) == [boards.action_masks] * 2
     assert not boards.has_attr("nothing")
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        boards.action_masks()
     boards.reset()
+    assert boards.action_masks().dtype == np.bool_
     masks = np.stack(boards.env_method("action_masks", indices=[1, 3]))
     np.testing.assert_array_equal(masks, boards.action_masks()[[1, 3]])
     with pytest.raises(AttributeError, match="one batch"):
@@ -174,6 +194,13 @@ def test_arguments_that_the_adapter_decides_are_refused(name: str) -> None:
     with pytest.raises(errors.InvalidArgument) as caught:
         make_sb3_vec(GAME, 2, **arguments)
     assert caught.value.field == name
+
+
+def test_the_info_that_the_adapter_adds_may_also_be_requested() -> None:
+    boards = make_sb3_vec(GAME, 2, extra_infos=["episode"])
+    boards.reset()
+    boards.close()
+    assert boards.envs.closed
 
 
 def test_infos_that_are_not_names_are_refused() -> None:
