@@ -278,6 +278,38 @@ def test_the_command_prints_evaluations(
         assert int(found[1]) <= longest, line
 
 
+@pytest.mark.parametrize(
+    ("words", "patterns", "own"),
+    [
+        (
+            "--size 2x3 --goal 16 --patterns 0,1,2 3,4,5 --exponents 8",
+            [[0, 1, 2], [3, 4, 5]],
+            SMALL | {"goal": 16},
+        ),
+        ("--patterns yeh --exponents 4", "yeh", {"exponents": 4}),
+    ],
+)
+def test_the_command_trains_with_its_options_and_prints_the_last_scores(
+    words: str, patterns: Any, own: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.npz"
+    others = "--steps 30000 --seed 3 --num-envs 16 --learning-rate 0.5 --initial-value 50"
+    assert cli.main(["train", str(file), *words.split(), *others.split()]) == 0
+    expected = train(
+        patterns, steps=30_000, seed=3, num_envs=16, learning_rate=0.5, initial_value=50, **own
+    )
+    weights = NTuple.load(file).weights
+    for table, same in zip(weights, expected.policy.weights, strict=True):
+        np.testing.assert_array_equal(table, same)
+    last = expected.curve[-1]
+    text = capsys.readouterr().out
+    assert text.startswith(f"{file}: {expected.steps:,} steps and {expected.episodes:,} games in ")
+    assert text.endswith(
+        f" s; mean score {last.mean_score:,.0f} in the last games, {last.goal_share:.1%} of which "
+        "reached the goal\n"
+    )
+
+
 def test_many_boards_play_as_few_steps_as_a_short_training_allows() -> None:
     assert train(**SMALL, num_envs=200_000, seconds=0.001).steps == 200_000
 
