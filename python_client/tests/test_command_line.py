@@ -233,6 +233,18 @@ def test_an_error_has_the_fields_of_the_exception(run: Any) -> None:
     assert line in PAGE
 
 
+def test_an_error_without_a_text_is_reported_by_its_type(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> NoReturn:
+        raise MemoryError
+
+    monkeypatch.setattr("twofold.cli.version.run", fail)
+    status, line, message = run(["version", "--json"])
+    assert (status, message) == (1, "twofold version: MemoryError\n")
+    assert json.loads(line) == {"error": {"type": "MemoryError", "message": "MemoryError"}}
+
+
 def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
     command = ["evaluate", "{files}/policy.py:prints", "--episodes", "1", "--json"]
     status, line, other = run(command)
