@@ -135,6 +135,7 @@ def test_prometheus_can_read_the_statistics(
         assert family.name.startswith("twofold_")
         assert family.documentation
         assert (family.type == "counter") == (f"# TYPE {family.name}_total counter" in text)
+    assert samples["twofold_info", twofold.__version__] == 1
     assert samples["twofold_steps_total",] == 20
     assert samples["twofold_sessions",] == 1
     assert samples["twofold_request_seconds_count", "step"] == 2
