@@ -597,6 +597,15 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_
     assert info.value.field == field
 
 
+def test_the_command_writes_the_same_file_as_the_function(tmp_path: Path) -> None:
+    file, same = tmp_path / "a", tmp_path / "b"
+    words = "--transitions 90 --seed 5 --num-envs 3 --size 2x3 --goal 16 --max-episode-steps 9"
+    assert cli.main(["write-dataset", "greedy", "--out", str(file), *words.split()]) == 0
+    rules: dict[str, Any] = {"goal": 16, "max_episode_steps": 9, "size": (2, 3)}
+    twofold.datasets.write(same, "greedy", transitions=90, seed=5, num_envs=3, **rules)
+    assert file.read_bytes() == same.read_bytes()
+
+
 def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "data.parquet")
     command = [
