@@ -11,7 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from raw import statistics_of
 from servers import PATIENCE, Server
 
 import twofold
+from twofold import cli
 
 pytest.importorskip("openenv", reason="`make openenv-test` has it")
 
@@ -150,6 +151,29 @@ def test_the_schema_describes_every_field(page: str) -> None:
         "description"
     ].replace("\n", " ")
     assert schema["action"]["properties"]["direction"]["anyOf"][0]["enum"][0] == "up"
+
+
+def test_the_program_passes_its_options_to_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def make(game: str, **arguments: Any) -> NoReturn:
+        given.update(arguments, game=game)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("twofold.integrations.openenv.app.make_openenv_app", make)
+    words = "--game concentration --max-sessions 5 --keep-seconds 60 --keep-episodes 7"
+    words += " --allow size,preset --reward reward.json --illegal-action terminate --timeout 2"
+    assert cli.main(["openenv", "serve", *words.split()]) == cli.INTERRUPTED
+    assert given == {
+        "game": "concentration",
+        "max_sessions": 5,
+        "keep_seconds": 60.0,
+        "keep_episodes": 7,
+        "allow": ["size", "preset"],
+        "reward": "reward.json",
+        "illegal_action": "terminate",
+        "timeout": 2.0,
+    }
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
