@@ -1794,6 +1794,19 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "not allowed with argument" in capsys.readouterr().err
 
 
+def test_the_command_judges_with_its_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(FIRST_LEGAL)
+    limits = "--move-timeout 50 --game-timeout 70.5 --memory 128 --unsafe"
+    command = f"evaluate --strategy {tmp_path}/mine.py --size 2 --episodes 1 --json {limits}"
+    with pytest.warns(RuntimeWarning, match="without a sandbox"):
+        assert cli.main(command.split()) == 0
+    card = json.loads(capsys.readouterr().out)["rule_card"]
+    names = ("move timeout, s", "game timeout, s", "memory, MB", "sandbox")
+    assert [card[name] for name in names] == [50, 70.5, 128, "off"]
+
+
 def test_an_emoji_on_an_ascii_terminal_loses_nothing(tmp_path: Path) -> None:
     file, game, page = tmp_path / "\U0001f3b2.py", tmp_path / "game.json", tmp_path / "game.html"
     file.write_text(f"{SLIDE}def strategy(board):\n    raise ValueError('\U0001f3b2')\n")
