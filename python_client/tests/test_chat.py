@@ -884,8 +884,10 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
         assert printed["failures"]["games"] == 0
         prompt = f"{tmp_path}/prompt.txt"
         more = ["--prompt", prompt, "--options", '{"max_tokens": 9}', "--against", "random"]
-        assert cli.main([*command, *more]) == 0
-        assert "stub against random, the same 10 seeds each" in capsys.readouterr().out
+        assert cli.main([*command, *more, "--retries", "5"]) == 0
+        text = capsys.readouterr().out
+        assert "stub against random, the same 10 seeds each" in text
+        assert "the game ends after 5 corrections" in text
     _, headers, document = server.requests[-1]
     assert headers["authorization"] == "Bearer secret-2"
     assert document["max_tokens"] == 9
