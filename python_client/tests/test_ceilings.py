@@ -16,6 +16,7 @@ from exact_concentration import Rewards, best_return, fewest_turns
 import twofold
 from twofold import ConcentrationVectorEnv, ceilings, errors
 from twofold.ceilings import ceiling, solution, turns
+from twofold.ceilings.memory import Numbering
 from twofold.ceilings.solution import solve
 from twofold.ceilings.turns import StepRewards, count_states, explore
 from twofold.games.concentration import Concentration
@@ -400,3 +401,12 @@ def test_only_small_solutions_are_kept_while_unused(
     del used
     gc.collect()
     assert large() is None
+
+
+def test_two_states_with_the_same_hash_are_not_confused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Numbering, "_hash", lambda _, rows: np.zeros(len(rows), np.uint64))
+    states, row = Numbering(2, np.dtype(np.uint8)), np.array([[1, 2]], np.uint8)
+    assert states.number(row).tolist() == states.find(row).tolist() == [0]
+    assert states.find(row + 1).tolist() == [-1]
+    with pytest.raises(RuntimeError, match="two rows have the same hash"):
+        states.number(row + 1)
