@@ -262,6 +262,21 @@ def test_an_unused_server_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -
     wait_until(lambda: not directory.exists())
 
 
+def test_an_unused_server_ends_at_once_if_no_thread_can_end_it_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the past, `close` raised RuntimeError and kept the lock, and the server stayed."""
+
+    def fail(_: threading.Timer) -> None:
+        raise RuntimeError("can't start new thread")
+
+    env = gym.make(ID, endpoint="private")
+    pid = private_server_pid(env)
+    monkeypatch.setattr(threading.Timer, "start", fail)
+    env.close()
+    assert not is_running(pid)
+
+
 def test_threads_share_the_server() -> None:
     pids = []
 

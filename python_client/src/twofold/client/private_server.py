@@ -108,7 +108,10 @@ class PrivateServer:
                 _cancel_stop()
                 _timer = threading.Timer(_GRACE, _stop_unused)
                 _timer.daemon = True
-                _timer.start()
+                try:
+                    _timer.start()
+                except RuntimeError:  # this process can start no thread
+                    stop_at_exit()
 
     def stop(self) -> None:
         """Ends the process and removes its directory. Safe to call twice."""
