@@ -131,6 +131,9 @@ struct Serve: ParsableCommand {
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
         let settings = try serviceSettings(options: numbers, engine: engine)
+        // because: a session that has ended must leave its memory to the steps and the saving of others. The library
+        // does not do this, because the steps of 100,000 boards in a Python process would take nearly twice as long.
+        if memoryLeft() != nil { mapLargeBlocks() }
         var configuration = ServerConfiguration(endpoints: try endpoints(endpoint), settings)
         if let tables { configuration.service.tables = tables }
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")

@@ -1,11 +1,15 @@
 """Tests that with little address space, each request succeeds or gets a typed error."""
 
+import mmap
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from servers import PATIENCE, Server
+from servers import PATIENCE, Server, wait_until
+
+import twofold
 
 MEGABYTES = [
     megabytes if megabytes == 300 else pytest.param(megabytes, marks=pytest.mark.long)
@@ -91,6 +95,30 @@ def test_a_server_with_little_address_space_refuses_and_continues(megabytes: int
         assert done > refused
         if megabytes == 300:
             assert refused > 0
+
+
+def test_the_address_space_of_closed_sessions_returns_although_others_remain() -> None:
+    """In the past, steps were refused, and sessions could not be saved, because it did not."""
+    with Server(limits=["--as=600000000"]) as server:
+
+        def address_space() -> int:
+            statm = Path(f"/proc/{server.process.pid}/statm").read_text()
+            return int(statm.split()[0]) * mmap.PAGESIZE
+
+        def make(lanes: int) -> twofold.Game2048VectorEnv:
+            envs = twofold.Game2048VectorEnv(lanes, endpoint=server.ipc)
+            envs.reset(seed=0)
+            return envs
+
+        make(20_000).close()
+        before = address_space()
+        sessions = [make(lanes) for _ in range(20) for lanes in (20_000, 1)]
+        added = address_space() - before
+        for large in sessions[::2]:
+            large.close()
+        wait_until(lambda: address_space() - before < added / 3)
+        for small in sessions[1::2]:
+            small.close()
 
 
 SQUEEZE = """

@@ -47,6 +47,11 @@ package func prepareForMemoryLimit(_ left: Int) -> Bool {
     return left >= MemoryPromise.kept
 }
 
+/// Makes the allocator map each block of 128 KiB or more separately, so that a freed block no longer counts towards a
+/// limit on address space or data. Otherwise, glibc soon puts blocks of up to 32 MiB into its arena, which also counts
+/// the free memory between blocks.
+package func mapLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 128 << 10) }
+
 /// Returns a soft limit of this process; nil for "unlimited".
 private func resourceLimit(_ resource: __rlimit_resource) -> Int? {
     var limit = rlimit()

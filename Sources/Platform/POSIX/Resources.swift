@@ -13,6 +13,9 @@ package func memoryLeft() -> Int? { nil }
 /// Does nothing and returns true, because ``memoryLeft()`` finds no limit.
 package func prepareForMemoryLimit(_ left: Int) -> Bool { true }
 
+/// Does nothing, because POSIX has no function that configures an allocator.
+package func mapLargeBlocks() {}
+
 /// Does nothing, because POSIX has no function that returns an allocator's memory.
 package func returnFreedMemory() {}
 
