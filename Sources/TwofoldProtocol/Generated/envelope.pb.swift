@@ -42,7 +42,7 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   case notFound // = 2
 
   /// The session's state forbids the request: a step before the first reset, or of a finished lane with autoreset
-  /// disabled.
+  /// disabled, or a policy whose network or table is missing.
   case failedPrecondition // = 3
 
   /// The seq is neither the session's last one nor the next; `expected_seq` is the next.
@@ -55,7 +55,7 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   case staleEpoch // = 6
   case permissionDenied // = 7
 
-  /// The request exceeds a limit of the server; the message has the limit's name and value.
+  /// The request exceeds a limit of the server; the message names the limit.
   case resourceExhausted // = 8
 
   /// The server does not support this version of the protocol.
