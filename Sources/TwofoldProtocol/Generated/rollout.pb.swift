@@ -229,7 +229,7 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
 
-  /// Size of the table of computed values in bytes; 0 leaves the choice to the server.
+  /// Size of the table of computed values in bytes, 2^12 ... 2^34; 0 leaves the choice to the server.
   public var tableBytes: UInt64 = 0
 
   /// The weights of the heuristic that evaluates the last afterstates of the search; absent means the standard weights.
@@ -363,6 +363,7 @@ public nonisolated struct Twofold_V1_NTupleForm: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
+  /// 1 ... 256 tuples.
   public var tuples: [Twofold_V1_NTuple] = []
 
   /// Number of exponents with separate weights, 2 ... 32.
@@ -381,7 +382,7 @@ public nonisolated struct Twofold_V1_NTuple: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The indices of the tuple's cells, counted row by row: one byte each.
+  /// The indices of the tuple's 1 ... 12 different cells, counted row by row: one byte each.
   public var cells: Data = Data()
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

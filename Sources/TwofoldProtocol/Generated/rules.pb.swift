@@ -47,7 +47,9 @@ public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.Ca
   /// of a board are in order: board (its row in the request), kind (0 slide, 1 merge, 2 spawn), tile, other, made,
   /// source, target, value; each int32 [rows], -1 if the kind has no such value. A slide moves `tile` from
   /// `source` to `target`; a merge makes `made` of `tile` and `other` in `target`; a spawn puts `tile` into
-  /// `target`. No row for an illegal action.
+  /// `target`. No row for an illegal action. Cells are numbered row by row from 0. Tiles are numbered from 1: first
+  /// the tiles of the board row by row, then the made tiles in order, then the spawned tile. `value` is the tile
+  /// value of the slid, made or spawned tile.
   case explain // = 5
   case UNRECOGNIZED(Int)
 
