@@ -73,7 +73,7 @@ public nonisolated enum Twofold_V1_UnturnableCard: SwiftProtobuf.Enum, Swift.Cas
   /// Nothing turns; an open card stays open.
   case noop // = 1
 
-  /// The turn ends; an open card turns back.
+  /// The turn ends; an open card turns back. A peek when none is left never ends the turn.
   case endTurn // = 2
 
   /// The episode terminates.

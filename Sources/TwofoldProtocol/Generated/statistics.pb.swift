@@ -243,10 +243,10 @@ public nonisolated struct Twofold_V1_SessionStats: Sendable {
   /// Seconds since the session's creation.
   public var age: Double = 0
 
-  /// Seconds since its last request.
+  /// Seconds since its last request or reply.
   public var idle: Double = 0
 
-  /// Memory of the session's boards and replies, in bytes.
+  /// Memory for the session's boards, and for the requests and replies of resets and steps, in bytes.
   public var bytes: UInt64 = 0
 
   /// Whether a request of the session is being executed.
