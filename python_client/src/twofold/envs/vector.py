@@ -500,8 +500,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             infos: The names of the infos to return after each step.
             out: The arrays to write to: a `Rollout`, or a mapping with any of its arrays by name
                 (infos in a nested mapping). They must be numpy arrays or CPU tensors of the exact
-                shapes and dtypes. The returned rollout contains them. After an error they may
-                contain only some of the steps.
+                shapes and dtypes. The returned rollout contains these arrays, and numpy views of
+                the tensors. After an error they may contain only some of the steps.
             progress: A function to call with the number of executed steps after each request.
 
         Raises:
