@@ -56,6 +56,6 @@ class VectorEnvArguments(EnvArguments, total=False):
     its name."""
     copy: bool
     """Whether each call returns new arrays; True by default. With False, every reset and step
-    overwrites and returns the same arrays and the same dict of infos, and allocates nothing. (In
-    Gymnasium this argument affects observations only; here it affects rewards, flags and infos
-    too.)"""
+    overwrites and returns the same arrays, and allocates nothing. All resets return one dict of
+    infos, and all steps another. (In Gymnasium this argument affects observations only; here it
+    affects rewards, flags and infos too.)"""
