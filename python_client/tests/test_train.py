@@ -325,6 +325,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def test_a_trained_network_refuses_boards_of_another_size(tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    trained = train(steps=1000, size=(2, 3), file=file).policy
+    trained.save(tmp_path / "saved.npz")
+    for policy in (trained, f"ntuple:{file}", f"ntuple:{tmp_path / 'saved.npz'}"):
+        assert twofold.evaluate(policy, episodes=2, size=(2, 3)).scores.size == 2
+        for size in (3, (3, 2), 4):
+            with pytest.raises(InvalidArgument, match="plays boards of 2 x 3") as caught:
+                twofold.evaluate(policy, episodes=2, size=size)
+            assert caught.value.field == "policy"
+
+
 def test_a_training_is_saved_at_its_intervals_and_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,13 +361,15 @@ def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -
     learner.errors[: 12**6 : 3] = np.arange(12**6 // 3)[:, None] + 1
     file = tmp_path / "agent.npz"
     tracemalloc.start()
-    checkpoints.save(file, learner, {"seconds": 1.0})
+    training = {"arguments": {"size": [2, 3]}, "seconds": 1.0}
+    checkpoints.save(file, learner, training)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < learner.weights.nbytes / 2
     expected = {
         "exponents": 12,
         "symmetric": True,
+        "size": [2, 3],
         "tuple_0": np.arange(6, dtype=np.uint8),
         "weights_0": learner.weights[: 12**6],
         "tuple_1": np.zeros(1, np.uint8),
@@ -365,7 +379,7 @@ def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -
         "places_1": np.empty(0, np.uint32),
         "errors_1": np.empty((0, 2), np.float32),
         "state": learner.state,
-        "training": json.dumps({"seconds": 1.0}),
+        "training": json.dumps(training),
     }
     with np.load(file) as arrays:
         assert arrays.files == list(expected)
@@ -379,7 +393,7 @@ def test_a_checkpoint_is_read_one_table_at_a_time(tmp_path: Path) -> None:
     learner.weights[:] = np.arange(learner.weights.size)
     learner.errors[::3] = np.arange(len(learner.errors[::3]))[:, None] + 1
     file = tmp_path / "agent.npz"
-    checkpoints.save(file, learner, {})
+    checkpoints.save(file, learner, {"arguments": {"size": [2, 3]}})
     tracemalloc.start()
     checkpoints.restore(file, other)
     _, peak = tracemalloc.get_traced_memory()

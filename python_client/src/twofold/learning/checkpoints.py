@@ -58,6 +58,7 @@ def save(
         with zipfile.ZipFile(file, "w") as archive:
             _write(archive, "exponents", np.array(form.exponents, np.int64))
             _write(archive, "symmetric", np.array(form.symmetric))
+            _write(archive, "size", np.array(training["arguments"]["size"]))
             for index, weights in enumerate(tables(learner.weights, form)):
                 cells = np.frombuffer(form.tuples[index].cells, np.uint8)
                 _write(archive, f"tuple_{index}", cells)

@@ -402,7 +402,8 @@ class _Run:
     def network(self) -> NTuple:
         """Returns the network with a copy of the current weights."""
         tables = checkpoints.tables(self.learner.weights, self.learner.form)
-        return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents)
+        size = self.plan.game.rows, self.plan.game.columns
+        return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents, size=size)
 
     def has_passed(self, interval: float) -> bool:
         """Returns True if an interval of this many seconds has ended, but is not checked yet."""

@@ -192,6 +192,7 @@ def _szubert(reader: _Reader) -> NTuple:
         [table for _, table in tables],
         exponents=base,
         symmetric=is_symmetric,
+        size=4,
     )
 
 
@@ -213,7 +214,7 @@ def _tdl_demo(reader: _Reader) -> NTuple:
             reader.expect("Q", 16 ** len(cells[-1]))
             weights.append(reader.weights("f4", 16 ** len(cells[-1])))
     reader.end()
-    return NTuple(cells, weights, exponents=16, symmetric=True)
+    return NTuple(cells, weights, exponents=16, symmetric=True, size=4)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from twofold import _arguments, _text
 from twofold.client.session import Session
 from twofold.errors import InvalidArgument, ResourceExhausted
+from twofold.games.game2048 import Game2048
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
@@ -191,9 +192,12 @@ class NTuple(Policy):
         exponents: The number of distinct exponents, 2 ... 32; larger exponents count as the
             largest.
         symmetric: Whether V sums over all rotations and reflections of a board.
+        size: The size of the boards that the network plays, an int or (rows, columns); None for
+            every size. A trained network has the size of its training, because its cells have other
+            places on boards of other sizes.
 
     Attributes:
-        tuples, weights, exponents, symmetric: The arguments.
+        tuples, weights, exponents, symmetric, size: The arguments.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it, and `lane` is the tuple's index.
@@ -208,9 +212,11 @@ class NTuple(Policy):
         *,
         exponents: int = 16,
         symmetric: bool = True,
+        size: int | tuple[int, int] | None = None,
     ) -> None:
         self.exponents = _arguments.integer("exponents", exponents, 2, 32)
         self.symmetric = _arguments.boolean("symmetric", symmetric)
+        self.size = None if size is None else _arguments.sides(size, *Game2048.sides)
         self.tuples = read_tuples("tuples", tuples)
         given = _arguments.elements("weights", weights, "a list of tables")
         tables = [_arguments.array("weights", table) for table in given]
@@ -236,6 +242,8 @@ class NTuple(Policy):
     def arrays(self) -> dict[str, Any]:
         """Returns the arrays of the network's file, by name."""
         arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
+        if self.size is not None:
+            arrays["size"] = np.array(self.size)
         for index, (cells, table) in enumerate(zip(self.tuples, self.weights, strict=True)):
             arrays[f"tuple_{index}"] = np.array(cells, np.uint8)
             arrays[f"weights_{index}"] = table
@@ -261,6 +269,7 @@ class NTuple(Policy):
                 [arrays[f"weights_{index}"] for index in range(len(tuples))],
                 exponents=int(arrays["exponents"]),
                 symmetric=bool(arrays["symmetric"]),
+                size=tuple(arrays["size"].tolist()) if "size" in arrays else None,
             )
 
 
@@ -395,7 +404,19 @@ def upload(session: Session, network: NTuple) -> None:
     """Uploads the network to the session's service, unless the service already has it.
 
     If an upload is interrupted or times out, the next call resumes it.
+
+    Raises:
+        InvalidArgument: The network is for boards of another size.
     """
+    rules = session.create.game2048
+    if network.size is not None and session.create.HasField("game2048"):
+        rows, columns = network.size
+        if (rows, columns) != (rules.rows, rules.columns):
+            raise InvalidArgument(
+                f"the network plays boards of {rows} x {columns}; the environment's are "
+                f"{rules.rows} x {rules.columns}",
+                field="policy",
+            )
     if session.network is not network:
         session.network = None
         form = network_form(network.tuples, network.exponents, symmetric=network.symmetric)
