@@ -127,6 +127,7 @@ def _serve(
     `parent` contains the descriptor that becomes readable when the judge's process ends.
     """
     games: dict[int, int] = {}
+    own = os.getpid()
     watched: list[socket.socket | int] = [judge, *parent]
     while select.select(watched, [], [])[0] == [judge]:
         message, descriptors, _, _ = socket.recv_fds(judge, 256, 1)
@@ -141,7 +142,7 @@ def _serve(
                 _refuse(judge, error)
                 continue
             if child == 0:
-                _play(descriptors[0], settings, system_calls, seed)
+                _play(descriptors[0], settings, system_calls, seed, own)
             games[number] = child
             os.close(descriptors[0])
             judge.send(READY)
@@ -160,15 +161,17 @@ def _serve(
 
 
 def _play(
-    descriptor: int, settings: dict[str, Any], system_calls: Filter | None, seed: int
+    descriptor: int, settings: dict[str, Any], system_calls: Filter | None, seed: int, parent: int
 ) -> None:
-    """Plays one game, then ends the process."""
+    """Plays one game, then ends the process. `parent` is the process that forked this one."""
     status = 1
     try:
         os.setsid()
         os.dup2(descriptor, _SOCKET)
         os.closerange(_SOCKET + 1, 4096)
         jail.die_with_parent()
+        if os.getppid() != parent:  # it ended before the call above
+            return
         jail.limit(settings["memory_mb"], settings["cpu_seconds"])
         if system_calls is not None:
             jail.forbid_dumps()  # the filter keeps the program from allowing them again
