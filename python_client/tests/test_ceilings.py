@@ -228,6 +228,13 @@ def test_arguments_without_a_ceiling_are_refused_by_name(field: str, arguments: 
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("name", ["symbol", "num_envs", "obs"])
+def test_an_argument_that_is_not_the_games_is_refused(name: str) -> None:
+    arguments: Any = {name: 2}
+    with pytest.raises(TypeError, match=f"concentration got an unexpected .* '{name}'; .* symbols"):
+        ceilings.concentration(size=(2, 4), **arguments)
+
+
 @pytest.mark.parametrize(
     "reward",
     [

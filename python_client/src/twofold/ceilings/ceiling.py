@@ -65,11 +65,17 @@ def concentration(
         **arguments: The arguments of the Concentration environment, which define the game.
 
     Raises:
+        TypeError: An argument is unknown, or does not belong to the game.
         InvalidArgument: An argument is invalid, the game has too many states with this memory, or
             an optimal player could play forever. The last case needs a game without a step limit in
             which a turn without a pair costs nothing, or at most 1e-12 of the largest reward.
     """
-    game = Concentration.of(**arguments)
+    game, others = Concentration.split(arguments)
+    for name in others:
+        raise TypeError(
+            f"concentration got an unexpected keyword argument {name!r}; expected memory or "
+            f"{', '.join(game.known_arguments)}"
+        )
     found = best_play(game, memory)
     mean_return, turns, cleared = found.expected
     steps = game.request.max_episode_steps
