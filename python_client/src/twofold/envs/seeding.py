@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ from twofold.client.session.states import Operation
 from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
-Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
+# A list[int] is not a list[int | None] for type checkers, because lists can change.
+Seed: TypeAlias = (
+    "int | np.integer[Any] | list[int] | list[int | None] | tuple[int | None, ...] | "
+    "NDArray[np.integer[Any]] | None"
+)
 """The type of the seeds that `reset` accepts."""
 
 
