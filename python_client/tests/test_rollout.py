@@ -1,6 +1,7 @@
 """Rollouts, whole or in pieces, equal policy-and-step loops. Policies behave as documented."""
 
 import contextlib
+import copy
 import errno
 import importlib.util
 import os
@@ -26,6 +27,16 @@ from twofold.v1 import rollout_pb2 as wire
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
+
+
+def test_a_rollout_and_its_finals_equal_only_themselves(make: Any) -> None:
+    envs = make(5, autoreset_mode="same_step", max_episode_steps=60)
+    envs.reset(seed=1)
+    played = envs.rollout(60, "random")
+    for each in (played, played.finals):
+        again = copy.deepcopy(each)
+        assert each != again
+        assert len({each, again}) == 2
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ _STEPS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Finals:
     """The last observations and infos of episodes that ended in a SAME_STEP rollout.
 
@@ -46,7 +46,7 @@ class Finals:
     infos: dict[str, Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rollout:
     """The results of T steps of N lanes, with time as the first axis.
 
