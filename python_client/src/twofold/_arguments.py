@@ -100,9 +100,13 @@ def text(name: str, value: object) -> str:
 
 def elements(name: str, value: object, expected: str) -> list[Any]:
     """Returns the elements of `value`, which must be iterable and not a string or a mapping."""
-    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-        raise wrong(name, value, expected)
-    return list(value)
+    try:
+        if isinstance(value, (str, Mapping)):
+            raise TypeError
+        iterator = iter(value)  # type: ignore[call-overload]
+    except TypeError:  # also for an array of shape (), which has an `__iter__`
+        raise wrong(name, value, expected) from None
+    return list(iterator)
 
 
 def progress(value: object, name: str = "progress") -> None:
