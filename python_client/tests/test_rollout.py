@@ -675,11 +675,11 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.Expectimax(heuristic=5), "heuristic", None),  # type: ignore[arg-type]
         (lambda: policies.Heuristic(base="high"), "base", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple(None, []), "tuples", None),  # type: ignore[arg-type]
-        (lambda: policies.NTuple([0], [TABLE]), "tuples", None),  # type: ignore[list-item]
+        (lambda: policies.NTuple([0], [TABLE]), "tuples", 0),  # type: ignore[list-item]
         (lambda: policies.NTuple([[0]], None), "weights", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple([], []), "tuples", None),
         (lambda: policies.NTuple([[0], [1, 1]], [TABLE, TABLE]), "tuples", 1),
-        (lambda: policies.NTuple([[0], [64]], [TABLE, TABLE]), "tuples", None),
+        (lambda: policies.NTuple([[0], [64]], [TABLE, TABLE]), "tuples", 1),
         (lambda: policies.NTuple([[0]], []), "weights", None),
         (lambda: policies.NTuple([[0], [1]], [TABLE, TABLE[1:]]), "weights", 1),
         (lambda: policies.NTuple([[0]], [TABLE.astype(float)]), "weights", 0),
