@@ -47,6 +47,7 @@ def test_one_hot_accepts_a_single_environments_board() -> None:
         ("layout", BOARDS, {"layout": "nchw"}),
         ("out", BOARDS, {"out": np.empty((5, 3, 18, 4, 2))}),
         ("out", BOARDS, {"out": [0.0]}),
+        ("out", BOARDS[0, 0], {"out": np.broadcast_to(0.0, (18, 2, 4))}),
         ("observations", BOARDS.astype(float), {}),
         ("observations", BOARDS[0, 0, 0], {}),
         ("observations", np.full((2, 2), 256), {}),

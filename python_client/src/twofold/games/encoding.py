@@ -73,10 +73,11 @@ def one_hot(
     shape = (*batch, planes, rows, columns) if is_first else (*batch, rows, columns, planes)
     if out is None:
         out = np.empty(shape, np.float32)
-    elif not isinstance(out, np.ndarray) or out.shape != shape:
-        raise InvalidArgument(
-            f"out has shape {getattr(out, 'shape', None)}; expected {shape}", field="out"
-        )
+    elif not isinstance(out, np.ndarray) or not out.flags.writeable:
+        kind = "read-only" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+        raise InvalidArgument(f"out is {kind}; expected a writable numpy array", field="out")
+    elif out.shape != shape:
+        raise InvalidArgument(f"out has shape {out.shape}; expected {shape}", field="out")
     if not is_first:
         # Without mode="clip", numpy would buffer `out`. No exponent is out of range.
         np.take(np.eye(planes, dtype=out.dtype), boards, axis=0, out=out, mode="clip")
