@@ -147,8 +147,9 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
     assert again.summary == result.summary
     np.testing.assert_array_equal(again.seeds, result.seeds)
     for text in ("", "{}", result.to_json(), "[1]", "[" * 100_000):
-        with pytest.raises(errors.InvalidArgument, match="not an evaluation saved"):
+        with pytest.raises(errors.InvalidArgument, match="not an evaluation saved") as caught:
             twofold.Evaluation.from_json(text)
+        assert caught.value.field == "text"
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
@@ -373,14 +374,18 @@ def test_a_comparison_in_markdown_is_a_table() -> None:
 
 
 def test_different_seeds_or_rules_are_not_compared() -> None:
-    a, b = by_hand(), by_hand()
-    b.seeds[0] += np.uint64(9)
-    with pytest.raises(errors.InvalidArgument, match="different seeds"):
-        a.compare(b)
-    b = by_hand()
-    b.card["size"] = "3 x 3"
-    with pytest.raises(errors.InvalidArgument, match="differ in size"):
-        a.compare(b)
+    a, seeded, smaller = by_hand(), by_hand(), by_hand()
+    seeded.seeds[0] += np.uint64(9)
+    smaller.card["size"] = "3 x 3"
+    cases: list[tuple[Any, str]] = [
+        (seeded, "different seeds"),
+        (smaller, "differ in size"),
+        (a.summary, "other is dict"),
+    ]
+    for other, message in cases:
+        with pytest.raises(errors.InvalidArgument, match=message) as caught:
+            a.compare(other)
+        assert caught.value.field == "other"
 
 
 def test_equal_scores_have_no_correlation_even_if_their_mean_is_rounded() -> None:

@@ -182,18 +182,22 @@ class Evaluation:
             InvalidArgument: The evaluations have different seeds, environments or rules.
         """
         if not isinstance(other, Evaluation):
-            raise InvalidArgument(f"other is {type(other).__name__}; expected an Evaluation")
+            raise InvalidArgument(
+                f"other is {type(other).__name__}; expected an Evaluation", field="other"
+            )
         if not np.array_equal(self.seeds, other.seeds):
             raise InvalidArgument(
                 "the two evaluations have different seeds; play both with the same episodes and "
-                "first_seed or secret"
+                "first_seed or secret",
+                field="other",
             )
         for key in ("environment", *RULES):
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
                 raise InvalidArgument(
                     f"the two evaluations differ in {key}: {a!r} and {b!r}; play both under the "
-                    "same rules"
+                    "same rules",
+                    field="other",
                 )
         return Comparison.of_scores(self.policy, self.scores, other.policy, other.scores)
 
@@ -300,7 +304,8 @@ class Evaluation:
             ValueError,
         ) as error:
             raise InvalidArgument(
-                f"not an evaluation saved with its games ({type(error).__name__}: {error})"
+                f"not an evaluation saved with its games ({type(error).__name__}: {error})",
+                field="text",
             ) from None
         return found
 

@@ -74,7 +74,8 @@ class TorchPolicy:
         """Converts observations (K, …) to the network's form."""
         if isinstance(observations, dict):
             raise InvalidArgument(
-                "the observations are dicts; make the environment without obs='dict' or mask_key"
+                "the observations are dicts; make the environment without obs='dict' or mask_key",
+                field="observations",
             )
         boards = np.asarray(observations)
         is_board = boards.dtype == np.uint8
