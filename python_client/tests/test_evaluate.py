@@ -548,6 +548,8 @@ def test_a_slow_policy_is_reported() -> None:
         ({"num_envs": 3}, "num_envs"),
         ({"policy_timeout": 0}, "policy_timeout"),
         ({"name": 5}, "name"),
+        ({"record": "no", "env": "twofold/Game2048-v0"}, "record"),
+        ({"regret": 1, "env": "twofold/Game2048-v0", "size": 3}, "regret"),
         ({"progress": 5}, "progress"),
         ({"executor": 5}, "executor"),
         ({"card": 5}, "card"),

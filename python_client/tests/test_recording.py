@@ -566,7 +566,8 @@ def test_an_evaluation_records_best_worst_and_median() -> None:
         assert made.score == result.scores[episode]
         assert made.verify().moves == result.moves[episode]
         assert made.seed == 2**63 + episode
-    for bad in ("good", 101, -1):
+    several: Any = np.array(["best", "worst"])
+    for bad in ("good", 101, -1, several):
         with pytest.raises(errors.InvalidArgument, match="which is"):
             result.recording(bad)
 

@@ -150,9 +150,9 @@ def decimal(text: str) -> int | None:
 
 def game(which: object, games: int) -> str | int:
     """Returns `which` as "best", "worst", "median" or a game's number, 0 ... `games` - 1."""
-    if which in ("best", "worst", "median"):
-        return str(which)
     if isinstance(which, str):
+        if which in ("best", "worst", "median"):
+            return which
         number = decimal(which)
         if number is None:
             raise wrong("which", which, "'best', 'worst', 'median' or an episode's number")

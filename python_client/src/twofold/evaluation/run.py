@@ -214,6 +214,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         _arguments.policy_timeout(self.policy_timeout)
+        _arguments.boolean("record", self.record)
+        _arguments.boolean("regret", self.regret)
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
         """Plays all episodes, or only those in the range `part`."""
