@@ -407,6 +407,16 @@ def test_a_verification_does_not_blame_the_file_for_the_service(
         twofold.datasets.verify(path, **service)
 
 
+def test_a_verification_does_not_blame_the_file_for_its_other_arguments(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    for name in ("size", "endpoints"):
+        arguments: Any = {name: 4}
+        with pytest.raises(TypeError, match=f"'{name}'.*; expected endpoint, keys or timeout"):
+            twofold.datasets.verify(path, **arguments)
+    with pytest.raises(errors.InvalidArgument, match="progress is 1; expected a function"):
+        twofold.datasets.verify(path, progress=1)  # type: ignore[arg-type]
+
+
 def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewrite(path, version=None)

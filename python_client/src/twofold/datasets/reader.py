@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 from typing_extensions import Unpack
 
-from twofold import _text
+from twofold import _arguments, _text
 from twofold.datasets import file_format
 from twofold.datasets.writer import Progress
 from twofold.envs import make_vec
-from twofold.envs.arguments import ServiceArguments
+from twofold.envs.arguments import ServiceArguments, check_service
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, InvalidDataset
@@ -214,6 +214,8 @@ def verify(
         InvalidArgument, TransportError: The service can't be used.
         MissingDependency: pyarrow is not installed.
     """
+    check_service(service)
+    _arguments.progress(progress)
     dataset = DatasetFile(path)
     metadata = dataset.metadata
     row = time = 0

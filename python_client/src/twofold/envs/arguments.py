@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from gymnasium.vector import AutoresetMode
@@ -25,6 +25,15 @@ class ServiceArguments(TypedDict, total=False):
     variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
     timeout: float
     """The seconds after which a call raises DeadlineExceeded; 30 by default."""
+
+
+def check_service(service: Mapping[str, object]) -> None:
+    """Raises TypeError unless all arguments in `service` belong to `ServiceArguments`."""
+    unknown = service.keys() - ServiceArguments.__optional_keys__
+    if unknown:
+        raise TypeError(
+            f"unexpected keyword arguments {sorted(unknown)}; expected endpoint, keys or timeout"
+        )
 
 
 class EnvArguments(ServiceArguments, total=False):

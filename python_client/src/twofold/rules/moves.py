@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 from twofold import _arguments
 from twofold.client import stateless
 from twofold.client.payloads import Layout
-from twofold.envs.arguments import ServiceArguments
+from twofold.envs.arguments import ServiceArguments, check_service
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
 from twofold.rules.boards import Boards, CheckedBoards, check_actions, check_boards, check_seeds
@@ -240,11 +240,7 @@ def _ask(
     four_probability: float = 0.1,
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
     """Yields the first row and the arrays of each reply. Takes the arguments of `_expand`."""
-    unknown = service.keys() - ServiceArguments.__optional_keys__
-    if unknown:
-        raise TypeError(
-            f"unexpected keyword arguments {sorted(unknown)}; expected endpoint, keys or timeout"
-        )
+    check_service(service)
     if len(boards.rows) == 0:
         return
     timeout = _arguments.seconds("timeout", service.get("timeout", _arguments.DEFAULT_TIMEOUT))
