@@ -178,7 +178,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             yield load(name, trust_pickle=arguments.trust_pickle)
 
 
-_Outputs: TypeAlias = "list[tuple[Path, Callable[[Sequence[Evaluation]], object]]]"
+_Outputs: TypeAlias = list[tuple[Path, Callable[[Sequence[Evaluation]], object]]]
 """The files to write after the evaluations, and the functions that write them."""
 
 

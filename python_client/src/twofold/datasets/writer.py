@@ -24,7 +24,7 @@ from twofold.policies.lookup import open_for_rollouts, resolve
 
 Columns: TypeAlias = dict[str, Array]
 """The transitions of some steps, as `file_format.columns_of` returns them."""
-Progress: TypeAlias = "Callable[[int, int], None]"
+Progress: TypeAlias = Callable[[int, int], None]
 """A callback that receives the number of transitions so far and the total number."""
 
 

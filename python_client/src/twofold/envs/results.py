@@ -25,9 +25,7 @@ BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
 """The type of a game's observations, an array by default."""
 InfosT = TypeVar("InfosT", default=Any)
 """The type of infos: a dict, which each game types."""
-Stepped: TypeAlias = (
-    "tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]"
-)
+Stepped: TypeAlias = tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]
 """The results of a step: observations, rewards, terminations, truncations and infos."""
 Infos = dict[str, Any]
 
@@ -99,7 +97,7 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
-_Dicts: TypeAlias = "list[tuple[dict[str, Any], dict[str, Any]]]"
+_Dicts: TypeAlias = list[tuple[dict[str, Any], dict[str, Any]]]
 
 
 @dataclass(eq=False)

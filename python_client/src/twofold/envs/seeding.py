@@ -15,8 +15,13 @@ from twofold.errors import InvalidArgument
 
 # A list[int] is not a list[int | None] for type checkers, because lists can change.
 Seed: TypeAlias = (
-    "int | np.integer[Any] | list[int] | list[int | None] | tuple[int | None, ...] | "
-    "NDArray[np.integer[Any]] | None"
+    int
+    | np.integer[Any]
+    | list[int]
+    | list[int | None]
+    | tuple[int | None, ...]
+    | NDArray[np.integer[Any]]
+    | None
 )
 """The type of the seeds that `reset` accepts."""
 

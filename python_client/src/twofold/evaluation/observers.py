@@ -12,7 +12,7 @@ from twofold.envs.results import Array
 from twofold.errors import GameFailed
 from twofold.evaluation.schedule import Schedule, Segment
 
-Progress: TypeAlias = "Callable[[int, int, int], None]"
+Progress: TypeAlias = Callable[[int, int, int], None]
 """A callback that runs when episodes finish.
 
 Its arguments are three numbers: finished episodes, all episodes, and steps so far.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
-Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
+Reward: TypeAlias = Mapping[str, Any] | Sequence[Any] | os.PathLike[str] | str | None
 """The type of `reward=`; the page "Rewards" lists the terms."""
 
 _FORMS = "a dict or a list of terms, or the path of a JSON file that contains one of these"

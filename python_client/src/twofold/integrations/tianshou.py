@@ -20,7 +20,7 @@ _PURPOSE = "the boards of make_tianshou_vec"
 _BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").BaseVectorEnv
 _Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
 
-Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
+Lanes: TypeAlias = int | list[int] | NDArray[np.integer[Any]] | None
 """The boards that a call applies to: one number, several numbers, or None for all boards."""
 _OWN = {"autoreset_mode": "NextStep", "copy": True, "observation_key": "obs", "mask_key": "mask"}
 

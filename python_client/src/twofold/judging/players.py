@@ -28,7 +28,7 @@ class Failure:
     detail: str
 
 
-Choice: TypeAlias = "int | Failure"
+Choice: TypeAlias = int | Failure
 """An action of the environment, or the failure that ends the game."""
 
 

@@ -29,7 +29,7 @@ from twofold.v1 import environment_pb2 as environment
 if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
 
-Patterns: TypeAlias = "str | Sequence[Sequence[int]] | None"
+Patterns: TypeAlias = str | Sequence[Sequence[int]] | None
 
 # The default number of boards per thread. More boards make no learner faster, and new weights reach
 # each board later.

@@ -28,7 +28,7 @@ from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 
 Array: TypeAlias = NDArray[Any]
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
-Place: TypeAlias = "Callable[[int], Mapping[str, int]]"
+Place: TypeAlias = Callable[[int], Mapping[str, int]]
 """A function that describes a lane for messages.
 
 It returns the lane's episode, seed and step, or only the lane and step.
@@ -362,7 +362,7 @@ class OpenPlayer(OpenChooser):
 
 
 PolicyLike: TypeAlias = (
-    "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser"
+    PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser
 )
 """The type of a policy argument: a function, an object of `twofold.policies`, or a name."""
 

@@ -91,7 +91,7 @@ class Spawn:
     value: int
 
 
-MoveAction: TypeAlias = "Slide | Merge | Spawn"
+MoveAction: TypeAlias = Slide | Merge | Spawn
 """One event of a move. Cells are numbered row by row, and values are 2, 4, 8 …. The board's tiles
 are numbered from 1, row by row, and each new tile gets the next number."""
 
