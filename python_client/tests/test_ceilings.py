@@ -389,8 +389,10 @@ def test_a_name_without_a_number_is_refused(name: str) -> None:
 def test_the_policy_refuses_another_game() -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
     for make in (PerfectMemory, lambda envs: LastKMemory(envs, k=2)):
-        with pytest.raises(errors.InvalidArgument, match="expected a Concentration environment"):
-            make(envs)
+        for wrong in (envs, ID):
+            with pytest.raises(errors.InvalidArgument, match="expected a Concentration") as info:
+                make(wrong)
+            assert info.value.field == "envs"
     envs.close()
 
 

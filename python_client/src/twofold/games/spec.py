@@ -148,7 +148,7 @@ class GameSpec(abc.ABC):
     @classmethod
     def played_by(cls, envs: Any) -> Self | None:
         """Returns the game that an environment plays; None if the game is not of this class."""
-        game = getattr(envs.unwrapped, "game", None)
+        game = getattr(getattr(envs, "unwrapped", None), "game", None)
         return game if isinstance(game, cls) else None
 
     @classmethod

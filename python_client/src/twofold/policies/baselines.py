@@ -72,7 +72,6 @@ class CardPlayer(abc.ABC):
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
 
     def __init__(self, envs: Any) -> None:
-        self._is_batch = isinstance(envs.unwrapped, VectorEnv)
         game = Concentration.played_by(envs)
         if game is None:
             raise InvalidArgument(
@@ -85,6 +84,7 @@ class CardPlayer(abc.ABC):
             raise InvalidArgument(
                 f"envs has obs={form.form!r}; expected obs='array' or obs='dict'", field="envs"
             )
+        self._is_batch = isinstance(envs.unwrapped, VectorEnv)
         self._key = None if form.keys is None else form.keys[0]
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
