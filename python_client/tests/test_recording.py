@@ -107,6 +107,13 @@ def test_wrong_actions_are_not_recorded(actions: Any, text: str) -> None:
     assert caught.value.field == "actions"
 
 
+def test_rules_must_be_recording_rules() -> None:
+    rules: Any = {"rows": 3}
+    with pytest.raises(errors.InvalidArgument, match="expected RecordingRules") as caught:
+        Recording.of_seed(rules, 5, [0])
+    assert caught.value.field == "rules"
+
+
 def test_motions_are_listed_from_the_wall() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
     reward, motions = replay.move(board, 2, 4, 3)

@@ -63,6 +63,8 @@ class Recording:
         Raises:
             InvalidArgument: An action is out of range, or another argument is wrong.
         """
+        if not isinstance(rules, RecordingRules):
+            raise _arguments.wrong("rules", rules, "RecordingRules")
         numbers = _check_actions(actions)
         seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
         words = Generator.seeded(seed).words
