@@ -37,7 +37,7 @@ public func serve(
 /// Serves on the endpoints of a context. On return, all sockets are closed. The sockets' last replies are sent
 /// before the context ends.
 private func serve(
-    _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
+    _ configuration: ServerConfiguration, in context: Context, stopDescriptor: Int32,
     reloadSignals: Signals?, logger: Logger, onListening: (_ endpoint: String) -> Void
 ) throws -> ServerStatistics {
     var authenticator: Authenticator?

@@ -12,7 +12,8 @@ public struct ZeroMQError: Error, Hashable, Sendable {
     /// - EAGAIN: the peer's queue is full or nothing has arrived, and the call may not wait or has timed out.
     /// - EINTR: a signal arrived. `check` repeats the call, so no public function throws this error.
     /// - EINVAL: the endpoint or the option's value is invalid, or the option cannot be read.
-    /// - EFSM, ETERM: see ``wrongState`` and ``terminated``.
+    /// - EFSM: the call is not allowed in the socket's current state. For example, a REQ socket must send before it
+    ///   receives.
     public let code: CInt
 
     /// The C function that failed.
@@ -35,16 +36,6 @@ public struct ZeroMQError: Error, Hashable, Sendable {
         // thread. It never returns null, and we copy the text at once.
         String(cString: zmq_strerror(code))
     }
-}
-
-// libzmq's own error numbers.
-
-extension ZeroMQError {
-    /// EFSM: the call is not allowed in the socket's current state. For example, a REQ socket must send before it
-    /// receives.
-    public static let wrongState: CInt = EFSM
-    /// ETERM: the context was shut down. Close the socket.
-    public static let terminated: CInt = ETERM
 }
 
 extension ZeroMQError: CustomStringConvertible {

@@ -104,22 +104,6 @@ private final class Pipe: Sendable {
         #expect(elapsed >= .milliseconds(60) - slack)
     }
 
-    @Test func `after a poll that throws, no item is ready`() throws {
-        func orphan() throws -> Socket {
-            let context = try Context()
-            return try Socket.bound(.dealer, to: uniqueInproc(), in: context)
-        }
-        let socket = try orphan()
-        let pipe = try Pipe()
-        pipe.write()
-        var poller = Poller()
-        let first = poller.add(descriptor: pipe.reader)
-        _ = poller.add(socket)
-        let error = failure { () throws(ZeroMQError) in _ = try poller.wait(timeout: .zero) }
-        #expect(error == ZeroMQError(code: ZeroMQError.terminated, operation: "zmq_poll"))
-        #expect(!poller[first])
-    }
-
     @Test func `a poll of a closed socket is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let context = try Context()

@@ -9,6 +9,9 @@ let patience = Duration.seconds(300)
 /// The maximum time by which libzmq may end a wait too early, because it counts whole milliseconds.
 let slack = Duration.milliseconds(5)
 
+/// libzmq's number for EFSM: the call is not allowed in the socket's current state.
+let wrongState: CInt = 156_384_763
+
 private let lastNumber = Atomic(0)
 
 /// Returns an inproc name that is unique in this process.
@@ -32,7 +35,7 @@ enum Transport: CaseIterable {
 
 extension Socket {
     /// Creates a socket with a timeout of `patience`.
-    static func patient(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) -> Socket {
+    static func patient(_ kind: Kind, in context: Context) throws(ZeroMQError) -> Socket {
         let socket = try Socket(kind, in: context)
         try socket.setReceiveTimeout(patience)
         try socket.setSendTimeout(patience)
@@ -41,7 +44,7 @@ extension Socket {
 
     /// Creates a patient socket bound to `endpoint`.
     static func bound(
-        _ kind: Kind, to endpoint: String, in context: borrowing Context
+        _ kind: Kind, to endpoint: String, in context: Context
     ) throws(ZeroMQError) -> Socket {
         let socket = try patient(kind, in: context)
         try socket.bind(endpoint)
@@ -50,7 +53,7 @@ extension Socket {
 
     /// Creates a patient socket connected to `endpoint`.
     static func connected(
-        _ kind: Kind, to endpoint: String, in context: borrowing Context
+        _ kind: Kind, to endpoint: String, in context: Context
     ) throws(ZeroMQError) -> Socket {
         let socket = try patient(kind, in: context)
         try socket.connect(endpoint)

@@ -122,7 +122,7 @@ import ZeroMQ
         let socket = try Socket.bound(.rep, to: uniqueInproc(), in: context)
         let buffer = Buffer(size: 100)
         let error = failure { () throws(ZeroMQError) in try socket.send(buffer.message()) }
-        #expect(error?.code == ZeroMQError.wrongState)
+        #expect(error?.code == wrongState)
         #expect(buffer.releases.value == 1)
     }
 

@@ -63,7 +63,7 @@ package final class Authenticator {
     }
 
     /// Creates the authenticator with the list of clients at `path`.
-    init(_ path: String, in context: borrowing Context, logger: Logger) throws(Reason) {
+    init(_ path: String, in context: Context, logger: Logger) throws(Reason) {
         self.path = path
         self.logger = logger
         // This thread would wait for the writer, and no signal would end it. (Reloading waits on another thread.)

@@ -25,7 +25,7 @@ final class Endpoint {
 
     /// Creates and binds the socket. Throws the reason if binding fails.
     init(
-        _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
+        _ endpoint: String, _ configuration: ServerConfiguration, in context: Context
     ) throws(Reason) {
         isEncrypted = configuration.encryption != nil && Self.isTCP(endpoint)
         do throws(ZeroMQError) {

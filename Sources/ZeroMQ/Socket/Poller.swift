@@ -55,24 +55,17 @@ public struct Poller: ~Copyable {
     /// is rounded up to whole milliseconds. Signals do not prolong it.
     ///
     /// The corresponding C function is `zmq_poll`.
-    ///
-    /// - Throws: ETERM if the context of a socket was shut down.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
         precondition(!items.isEmpty, "an empty poller would wait forever")
         for case let socket? in liveness {
             precondition(socket.isOpen, "a socket in the poller was closed")
         }
-        do throws(ZeroMQError) {
-            // because: nobody else uses the items during the call, and their sockets are open.
-            return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
-                Int(
-                    try check("zmq_poll", within: timeout) { milliseconds in
-                        zmq_poll(items.baseAddress, CInt(items.count), milliseconds)
-                    })
-            }
-        } catch {
-            for index in items.indices { items[index].revents = 0 }
-            throw error
+        // because: nobody else uses the items during the call, and their sockets are open.
+        return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
+            Int(
+                try check("zmq_poll", within: timeout) { milliseconds in
+                    zmq_poll(items.baseAddress, CInt(items.count), milliseconds)
+                })
         }
     }
 }

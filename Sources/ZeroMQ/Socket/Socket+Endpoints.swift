@@ -10,7 +10,7 @@ extension Socket {
     /// The corresponding C function is `zmq_bind`.
     ///
     /// - Throws: EADDRINUSE, EADDRNOTAVAIL, ENODEV (no such network interface), EPROTONOSUPPORT (unknown
-    ///   transport), ENAMETOOLONG, EINVAL (not an endpoint), ETERM.
+    ///   transport), ENAMETOOLONG, EINVAL (not an endpoint).
     public func bind(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
@@ -20,7 +20,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_connect`.
     ///
-    /// - Throws: EPROTONOSUPPORT (unknown transport), EINVAL (not an endpoint), ETERM.
+    /// - Throws: EPROTONOSUPPORT (unknown transport), EINVAL (not an endpoint).
     public func connect(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_connect", on: endpoint) { zmq_connect(pointer, endpoint) }
     }

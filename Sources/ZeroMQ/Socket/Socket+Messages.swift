@@ -5,8 +5,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: EAGAIN after the send timeout, EFSM, ETERM. In these cases, the message is lost; to keep it, use
-    ///   `trySend`.
+    /// - Throws: EAGAIN after the send timeout, EFSM. In both cases, the message is lost; to keep it, use `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
         try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
@@ -30,7 +29,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
-    /// - Throws: EAGAIN after the receive timeout, EFSM, ETERM.
+    /// - Throws: EAGAIN after the receive timeout, EFSM.
     public func receive() throws(ZeroMQError) -> Message {
         var message = Message()
         try receive(into: &message)

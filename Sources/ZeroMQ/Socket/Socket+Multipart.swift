@@ -40,7 +40,7 @@ extension Socket {
     /// Sends all frames as one message if that is possible without waiting. Returns true if the message was sent;
     /// `parts` is then empty but keeps its storage. Otherwise returns false, and `parts` is unchanged.
     ///
-    /// - Throws: The errors of `trySend(_:more:)`. After ETERM, the frames that libzmq has already taken are empty.
+    /// - Throws: The errors of `trySend(_:more:)`. After an error, the frames that libzmq has already taken are empty.
     public func trySend(_ parts: inout Multipart) throws(ZeroMQError) -> Bool {
         precondition(parts.count > 0, "a message has at least one frame")
         guard try trySend(&parts[0], more: parts.count > 1) else { return false }

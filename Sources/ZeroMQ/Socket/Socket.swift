@@ -6,13 +6,13 @@ internal import CZeroMQ
 /// deinitialisation, the socket is closed, and unsent messages are dropped after its linger time, which is zero by
 /// default.
 ///
-/// Signals do not interrupt a call that waits. A waiting call throws ETERM when the context ends.
+/// Signals do not interrupt a call that waits.
 public struct Socket: ~Copyable {
     /// The pointer to libzmq's socket. Only `deinit` closes the socket.
     let pointer: UnsafeMutableRawPointer
 
     /// A reference that prevents the context from terminating while this socket is open.
-    private let context: ContextHandle
+    private let context: Context
 
     /// The socket's open or closed state. Pollers check it before they use the socket.
     let liveness: SocketLiveness
@@ -22,10 +22,9 @@ public struct Socket: ~Copyable {
     /// The corresponding C function is `zmq_socket`.
     ///
     /// - Throws: EMFILE if there are too many sockets.
-    public init(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) {
-        let handle = context.handle
-        pointer = try check("zmq_socket", on: "\(kind)") { zmq_socket(handle.pointer, kind.rawValue) }
-        self.context = handle
+    public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
+        pointer = try check("zmq_socket", on: "\(kind)") { zmq_socket(context.pointer, kind.rawValue) }
+        self.context = context
         // because: if an initialiser throws, Swift 6.2 destroys a property with a default value twice.
         liveness = SocketLiveness()
     }
