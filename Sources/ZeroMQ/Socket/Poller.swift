@@ -13,8 +13,7 @@ internal import CZeroMQ
 /// ```
 ///
 /// Create the poller once and wait many times; waiting allocates no memory. A poller belongs to the thread that
-/// owns its sockets. The sockets must stay open while the poller is in use: waiting on a closed socket is a
-/// precondition failure.
+/// owns its sockets, and keeps them open.
 public struct Poller: ~Copyable {
     /// The handle of a socket or descriptor in a poller.
     public struct Item: Sendable, Hashable {
@@ -22,27 +21,25 @@ public struct Poller: ~Copyable {
     }
 
     private var items: [zmq_pollitem_t] = []
-    /// The open or closed state of each item's socket; nil for a descriptor.
-    private var liveness: [SocketLiveness?] = []
+    /// The sockets of the items.
+    private var sockets: [SocketHandle] = []
 
     /// Creates an empty poller.
     public init() {}
 
-    /// Adds a socket, which must stay open while the poller is in use.
+    /// Adds a socket.
     public mutating func add(_ socket: borrowing Socket) -> Item {
-        add(
-            zmq_pollitem_t(socket: socket.pointer, fd: -1, events: CShort(ZMQ_POLLIN), revents: 0),
-            socket.liveness)
+        sockets.append(socket.handle)
+        return add(zmq_pollitem_t(socket: socket.pointer, fd: -1, events: CShort(ZMQ_POLLIN), revents: 0))
     }
 
     /// Adds a file descriptor, such as one for an event, a pipe or a system socket.
     public mutating func add(descriptor: CInt) -> Item {
-        add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
+        add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0))
     }
 
-    private mutating func add(_ item: zmq_pollitem_t, _ socket: SocketLiveness?) -> Item {
+    private mutating func add(_ item: zmq_pollitem_t) -> Item {
         items.append(item)
-        liveness.append(socket)
         return Item(index: items.count - 1)
     }
 
@@ -57,10 +54,7 @@ public struct Poller: ~Copyable {
     /// The corresponding C function is `zmq_poll`.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
         precondition(!items.isEmpty, "an empty poller would wait forever")
-        for case let socket? in liveness {
-            precondition(socket.isOpen, "a socket in the poller was closed")
-        }
-        // because: nobody else uses the items during the call, and their sockets are open.
+        // because: nobody else uses the items during the call, and `sockets` keeps their sockets open.
         return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
             Int(
                 try check("zmq_poll", within: timeout) { milliseconds in
