@@ -95,24 +95,23 @@ public struct OptimumSolver: Sendable {
         var header = TableHeader(problem)
         header.records = forward.playable.count
         report(Progress(stage: .table, tileSum: 0, states: 0))
-        let writer = try TableWriter(logs + "/table", header, rules, forward.playable)
-        try writer.fill(workers, boards: boards, values: values)
-        header.checksum = writer.table.bodyChecksum
-        let play = try PlayPass(rules: rules, boards: boards, table: writer.table)
+        let table = try OptimumTable(header, rules, workers, forward.playable, boards: boards, values: values)
+        header.checksum = table.bodyChecksum
+        let play = try PlayPass(rules: rules, boards: boards, table: table)
             .run { report(Progress(stage: .play, tileSum: $0, states: $1)) }
         header.results = play.results
         header.results.states = forward.states
         header.results.terminal = forward.terminal
         header.results.value = value
         // The value of a new game is a sum, too: over the start boards.
-        header.results.errorBound = Self.errorBound(writer.largestValue, sums: boards.layers.count + 1)
+        header.results.errorBound = Self.errorBound(table.largestValue, sums: boards.layers.count + 1)
         // Choosing actions by the rounded values changes the result by at most one rounding per move.
         guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
             throw OptimumFailure(
                 "optimal play has the value \(play.value) instead of \(value), so the logs in '\(logs)' are "
                     + "damaged. Remove them and start again")
         }
-        return try writer.finish(header, at: path)
+        return try table.finish(header, at: logs + "/table", then: path)
     }
 
     /// Returns the maximum error of a value: half a unit in the last place of a Float, plus the rounding errors of the

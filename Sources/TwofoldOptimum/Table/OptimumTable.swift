@@ -8,8 +8,8 @@ public final class OptimumTable: Sendable {
     let records: Int
     /// The offset of the records in the file.
     let recordBase: Int
-    private let file: TableFile
-    private let rules: OptimumRules
+    let file: TableFile
+    let rules: OptimumRules
     private let ranked: RankedBits
     /// The budget's reservation for the table's memory.
     private let reservation: (any Sendable)?

@@ -77,8 +77,6 @@ struct TableSource: ~Copyable {
     ) throws(OptimumFailure) -> (TableFile, reservation: any Sendable) {
         do {
             let reservation = try reserve(size)
-            let promise = try MemoryPromise.make(size)
-            defer { withExtendedLifetime(promise) {} }
             let memory = try TableFile(size: size)
             try read(memory.bytes)
             return (memory, reservation)
