@@ -7,30 +7,20 @@ internal import TwofoldCore
 ///     value of a board   = the largest value of its actions
 ///
 /// The pass computes in Double. The log stores each action's value, rounded once to Float, and the board's value.
-final class BackwardPass {
-    private let rules: OptimumRules
-    private let workers: Workers
+struct BackwardPass {
+    let rules: OptimumRules
+    let workers: Workers
     /// The boards of each layer, in ascending order of the tile sums.
-    private let boards: LayerLog
+    let boards: LayerLog
     /// The boards' values, in the same order: four Floats and a Double for each board.
-    private let log: LayerLog
-    private let playable: BitSet
-    private let values: BoardValues
+    let log: LayerLog
+    let playable: BitSet
+    /// The memory for the boards' values.
+    let values: BoardValues
 
     static let rowBytes = 24
     /// The approximate time per board.
     private static let nanosecondsPerBoard = 1000
-
-    init(
-        _ rules: OptimumRules, _ workers: Workers, boards: LayerLog, log: LayerLog, _ playable: BitSet
-    ) throws(SystemError) {
-        self.rules = rules
-        self.workers = workers
-        self.boards = boards
-        self.log = log
-        self.playable = playable
-        values = try BoardValues(count: playable.count)
-    }
 
     /// Computes all values that the log does not have yet, and calls `report` after each layer. Returns the
     /// value of a new game.

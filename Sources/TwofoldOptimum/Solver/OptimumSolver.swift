@@ -89,8 +89,10 @@ public struct OptimumSolver: Sendable {
         let forward = try ForwardPass(rules, workers, boards)
         try forward.run { report(Progress(stage: .forward, tileSum: $0, states: $1)) }
         let values = try LayerLog(logs + "/values", rowBytes: BackwardPass.rowBytes, limit: limit)
-        let value = try BackwardPass(rules, workers, boards: boards, log: values, forward.playable)
-            .run { report(Progress(stage: .backward, tileSum: $0, states: $1)) }
+        let value = try BackwardPass(
+            rules: rules, workers: workers, boards: boards, log: values, playable: forward.playable,
+            values: BoardValues(count: forward.playable.count)
+        ).run { report(Progress(stage: .backward, tileSum: $0, states: $1)) }
 
         var header = TableHeader(problem)
         header.records = forward.playable.count
