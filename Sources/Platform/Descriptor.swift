@@ -48,24 +48,13 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Writes all bytes, with several calls to `write` if necessary.
-    package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = try system {
-                Platform.write(number, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-            }
-            rest = rest.dropFirst(count)
-        }
-    }
-
     /// Writes all bytes to the file, starting at `offset`.
     ///
     /// The corresponding C function is `pwrite`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
         var done = 0
         while done < bytes.count {
-            done += try system(named: "pwrite") {
+            done += try system {
                 pwrite(number, bytes.baseAddress! + done, bytes.count - done, offset + done)
             }
         }
@@ -122,7 +111,7 @@ package struct Descriptor: ~Copyable, Sendable {
     ) throws(SystemError) {
         let file = try Descriptor(opening: path, O_WRONLY | O_CREAT | O_EXCL, mode: mode)
         do throws(SystemError) {
-            try file.write(bytes)
+            try file.write(bytes, at: 0)
             try file.flush()
         } catch {
             unlink(path)

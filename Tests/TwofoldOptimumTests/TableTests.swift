@@ -91,7 +91,7 @@ import TwofoldCore
         let path = directory.tables.path(of: problem)
         let size = try bytes(.board(2, 3), in: directory).count
         let other = try Descriptor(opening: path, O_WRONLY)
-        try [UInt8](repeating: 7, count: size).withUnsafeBytes { try other.write($0) }
+        try [UInt8](repeating: 7, count: size).withUnsafeBytes { try other.write($0, at: 0) }
         #expect(values(table, of: Self.boards) == before)
         #expect(truncate(path, 0) == 0)
         #expect(values(table, of: Self.boards) == before)

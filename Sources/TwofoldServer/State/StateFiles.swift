@@ -67,10 +67,14 @@ final class SystemStateFiles: StateFiles {
     }
 
     func append(_ parts: [Data], to name: String) throws {
-        let file = try Descriptor(opening: path + "/" + name, O_WRONLY | O_CREAT | O_APPEND, mode: 0o600)
+        let file = try Descriptor(opening: path + "/" + name, O_WRONLY | O_CREAT, mode: 0o600)
         let size = try file.regularFileSize
+        var end = size
         do {
-            for part in parts { try part.withUnsafeBytes { try file.write($0) } }
+            for part in parts {
+                try part.withUnsafeBytes { try file.write($0, at: end) }
+                end += part.count
+            }
         } catch {
             try system(named: "ftruncate") { ftruncate(file.number, size) }
             throw error
