@@ -18,30 +18,13 @@ public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A secret key for CURVE. Only `secretText` reveals the key. Prints, logs and dumps show "a secret key" instead.
-public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// The key in Z85. Use it only to write the key file.
-    public let secretText: String
-
-    /// Creates a key from 40 Z85 characters. Returns nil for any other text.
-    public init?(_ z85: String) {
-        guard CurveKeyText.isKey(z85) else { return nil }
-        secretText = z85
-    }
-
-    /// A fixed text that does not reveal the key.
-    public var description: String { "a secret key" }
-
-    /// A mirror without children, so that dumps do not reveal the key.
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// A secret key and the public key that belongs to it.
-public struct CurveKeyPair: Hashable, Sendable {
+/// A secret key and the public key that belongs to it. Only `secretText` reveals the secret key. Prints, logs and dumps
+/// show only the public key.
+public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The public key.
     public let publicKey: CurvePublicKey
-    /// The secret key.
-    public let secretKey: CurveSecretKey
+    /// The secret key in Z85. Use it only to write the key file.
+    public let secretText: String
 
     /// Creates a new random key pair.
     ///
@@ -49,21 +32,29 @@ public struct CurveKeyPair: Hashable, Sendable {
     ///
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init() throws(ZeroMQError) {
-        let (publicText, secretText) = try CurveKeyText.makePair()
+        let publicText: String
+        (publicText, secretText) = try CurveKeyText.makePair()
         // because: libzmq creates keys in the form that it reads.
         publicKey = CurvePublicKey(publicText)!
-        secretKey = CurveSecretKey(secretText)!
     }
 
-    /// Creates a key pair from a secret key, by computing the public key.
+    /// Creates a key pair from a secret key of 40 Z85 characters, by computing the public key. Returns nil for any other
+    /// text.
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
-    public init(secretKey: CurveSecretKey) throws(ZeroMQError) {
-        publicKey = CurvePublicKey(try CurveKeyText.publicText(of: secretKey.secretText))!
-        self.secretKey = secretKey
+    public init?(secretText: String) throws(ZeroMQError) {
+        guard CurveKeyText.isKey(secretText) else { return nil }
+        publicKey = CurvePublicKey(try CurveKeyText.publicText(of: secretText))!
+        self.secretText = secretText
     }
+
+    /// The public key.
+    public var description: String { "the key pair of \(publicKey)" }
+
+    /// A mirror without the secret key.
+    public var customMirror: Mirror { Mirror(self, children: ["publicKey": publicKey]) }
 }
 
 /// The conversions between keys and text, including all unsafe calls for them. Each call gets a buffer of the size that
@@ -109,9 +100,9 @@ extension Socket {
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and `ZMQ_CURVE_SECRETKEY`.
     ///
     /// - Throws: EINVAL if libzmq was built without CURVE.
-    public func serveCurve(_ secretKey: CurveSecretKey) throws(ZeroMQError) {
+    public func serveCurve(_ keys: CurveKeyPair) throws(ZeroMQError) {
         try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: CInt(1))
-        try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
+        try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretText)
     }
 
     /// Makes this socket connect only to the server with this public key, and identify itself with `keys`. Call it
@@ -124,7 +115,7 @@ extension Socket {
     public func useCurve(server: CurvePublicKey, _ keys: CurveKeyPair) throws(ZeroMQError) {
         try setText(ZMQ_CURVE_SERVERKEY, name: "ZMQ_CURVE_SERVERKEY", to: server.description)
         try setText(ZMQ_CURVE_PUBLICKEY, name: "ZMQ_CURVE_PUBLICKEY", to: keys.publicKey.description)
-        try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretKey.secretText)
+        try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretText)
     }
 
     /// Sets the domain name that libzmq sends to the context's authenticator with each handshake of this socket.

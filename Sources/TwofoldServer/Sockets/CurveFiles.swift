@@ -22,7 +22,7 @@ public enum CurveFiles {
         let head = "# A Twofold key, made by twofold-server keygen.\n"
         try write(
             head + "# Keep this file secret: anyone who has it can connect as its owner.\n" + publicText
-                + "    secret-key = \"\(pair.secretKey.secretText)\"\n",
+                + "    secret-key = \"\(pair.secretText)\"\n",
             to: path + ".key_secret", mode: 0o600)
         do throws(Reason) {
             try write(head + publicText, to: path + ".key", mode: 0o644)
@@ -35,13 +35,14 @@ public enum CurveFiles {
 
     /// Reads the key pair from a secret file.
     public static func readSecret(_ path: String) throws(Reason) -> CurveKeyPair {
-        guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
-            throw Reason(
-                "'\(path)' has no secret key; it needs a line secret-key = \"…\" with a 40-character Z85 key")
-        }
-        do throws(ZeroMQError) { return try CurveKeyPair(secretKey: secretKey) } catch {
+        let secretText = value("secret-key", in: try text(path)) ?? ""
+        do throws(ZeroMQError) {
+            if let pair = try CurveKeyPair(secretText: secretText) { return pair }
+        } catch {
             throw Reason("this libzmq can't use the key in '\(path)': \(error)")
         }
+        throw Reason(
+            "'\(path)' has no secret key; it needs a line secret-key = \"…\" with a 40-character Z85 key")
     }
 
     /// Reads the public key from a public or a secret file.

@@ -35,7 +35,7 @@ final class Endpoint {
             try socket.setLinger(Self.linger)
             if Self.isTCP(endpoint) { try socket.setTCPKeepalive(after: Self.longestSilence) }
             if isEncrypted, let encryption = configuration.encryption {
-                try socket.serveCurve(encryption.keys.secretKey)
+                try socket.serveCurve(encryption.keys)
                 try socket.setZAPDomain(Authenticator.domain)
             }
             if endpoint.hasPrefix("tcp://[") { try socket.setIPv6(true) }
