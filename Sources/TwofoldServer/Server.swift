@@ -27,8 +27,6 @@ public func serve(
         return try serve(
             configuration, in: context, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals,
             logger: logger, onListening: onListening)
-    } catch let error as Reason {
-        throw error
     } catch {
         throw Reason("\(error)")
     }

@@ -15,23 +15,9 @@ public struct ServerConfiguration: Sendable {
     public var stateDirectory: String?
     /// A function called on a queue's thread before each job. Tests use it to delay jobs.
     var jobDidBegin: (@Sendable () -> Void)?
-    /// The encryption of tcp endpoints; nil for none. Ipc endpoints are protected by the permissions of the
-    /// socket's file instead.
-    public var encryption: Encryption?
-
-    /// CURVE encryption with a list of the authorised clients.
-    public struct Encryption: Sendable {
-        /// The server's own keys.
-        public var keys: CurveKeyPair
-        /// The path of the file with the clients' public keys.
-        public var clients: String
-
-        /// Creates the encryption settings from the server's keys and the path of the client list.
-        public init(keys: CurveKeyPair, clients: String) {
-            self.keys = keys
-            self.clients = clients
-        }
-    }
+    /// The CURVE encryption of tcp endpoints: the server's own keys, and the path of the file with the public keys of
+    /// the authorised clients; nil for none. Ipc endpoints are protected by the permissions of the socket's file instead.
+    public var encryption: (keys: CurveKeyPair, clients: String)?
 
     /// Creates the configuration of a server that listens on these endpoints.
     public init(endpoints: [String], _ service: ServiceSettings) {

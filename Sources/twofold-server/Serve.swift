@@ -7,6 +7,7 @@ import TwofoldProtocol
 import TwofoldServer
 import TwofoldService
 import TwofoldSessions
+import ZeroMQ
 
 /// The command `twofold-server serve`.
 struct Serve: ParsableCommand {
@@ -146,14 +147,14 @@ struct Serve: ParsableCommand {
         return configuration
     }
 
-    private func encryption(_ logger: Logger) throws -> ServerConfiguration.Encryption? {
+    private func encryption(_ logger: Logger) throws -> (keys: CurveKeyPair, clients: String)? {
         switch (try setting(curveSecretKey, "CURVE_SECRET_KEY"), try setting(curveClients, "CURVE_CLIENTS")) {
         case (let keys?, let clients?):
             let pair = try CurveFiles.readSecret(keys)
             if CurveFiles.isReadableByOthers(keys) {
                 logger.warning("other users can read the secret key in '\(keys)': run chmod 600 on it")
             }
-            return .init(keys: pair, clients: clients)
+            return (pair, clients)
         case (nil, nil): return nil
         default: throw ValidationError("pass both --curve-secret-key and --curve-clients")
         }

@@ -86,7 +86,7 @@ import ZeroMQ
         let clients = try directory.write("clients", "\(alice.publicKey) alice\n")
         let (keys, alice, eve) = (server, alice, eve)
         let running = try RunningServer("tcp://127.0.0.1:0", directory.ipc()) {
-            $0.encryption = .init(keys: keys, clients: clients)
+            $0.encryption = (keys, clients)
         }
         let (tcp, ipc) = (running.endpoints[0], running.endpoints[1])
         let ready = ProbeResult.ready(version: EnvironmentService.version)
@@ -181,7 +181,7 @@ import ZeroMQ
         let keys = server
         #expect(throws: Reason.self) {
             try RunningServer("tcp://127.0.0.1:0") {
-                $0.encryption = .init(keys: keys, clients: "/no/such/list")
+                $0.encryption = (keys, "/no/such/list")
             }
         }
     }
