@@ -89,29 +89,15 @@ private struct Draw: @unchecked Sendable {
     func choose(_ lanes: Range<Int>) {
         var generator = Generator(seed: number << 32 | UInt64(lanes.lowerBound))
         for lane in lanes {
-            if actionCount == 4 { chooseOfFour(lane, &generator) } else { chooseOfMany(lane, &generator) }
+            let mask = UnsafeRawBufferPointer(start: reply.address(masks, lane: lane), count: actionCount)
+            let legal = mask.count { $0 != 0 }
+            guard legal > 0 else { continue }
+            var rest = generator.next(below: legal)
+            actions[lane] = UInt8(
+                mask.firstIndex { byte in
+                    if byte != 0 { rest -= 1 }
+                    return rest < 0
+                }!)
         }
-    }
-
-    private func chooseOfFour(_ lane: Int, _ generator: inout Generator) {
-        let mask = UnsafeRawPointer(reply.address(masks, lane: lane)).loadUnaligned(as: UInt32.self)
-        let count = mask.nonzeroBitCount
-        guard count > 0 else { return }
-        var rest = mask
-        for _ in 0..<generator.next(below: count) { rest &= rest &- 1 }
-        actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
-    }
-
-    /// Draws an action from a mask of any length, byte by byte.
-    private func chooseOfMany(_ lane: Int, _ generator: inout Generator) {
-        let mask = UnsafeRawBufferPointer(start: reply.address(masks, lane: lane), count: actionCount)
-        let legal = mask.count { $0 != 0 }
-        guard legal > 0 else { return }
-        var rest = generator.next(below: legal)
-        actions[lane] = UInt8(
-            mask.firstIndex { byte in
-                if byte != 0 { rest -= 1 }
-                return rest < 0
-            }!)
     }
 }
