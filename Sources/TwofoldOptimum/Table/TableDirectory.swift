@@ -13,7 +13,7 @@ public final class TableDirectory: Sendable {
     private struct Known {
         var tables: [OptimumProblem: OptimumTable] = [:]
         /// The damaged files, which are not read again until they change.
-        var damaged: [OptimumProblem: (version: TableSource.Version, failure: OptimumFailure)] = [:]
+        var damaged: [OptimumProblem: (version: [Int], failure: OptimumFailure)] = [:]
         var turn = Turn()
     }
 

@@ -3,23 +3,12 @@ internal import Platform
 /// The file of a problem's table: a regular file, open for reading.
 struct TableSource: ~Copyable {
     let size: Int
-    /// The version of the file, which changes with its content.
-    let version: Version
+    /// The version of the file, which changes with its content: the file's identity, its size, and the time of its last
+    /// change (ctime). Programs can set back mtime, but not ctime.
+    let version: [Int]
     private let problem: OptimumProblem
     private let path: String
     private let descriptor: Descriptor
-
-    /// The identity of a file, and the time of its last change (ctime). Programs can set back mtime, but not ctime.
-    struct Version: Equatable {
-        private let numbers: [Int]
-
-        fileprivate init(_ status: stat) {
-            numbers = [
-                Int(truncatingIfNeeded: status.st_dev), Int(truncatingIfNeeded: status.st_ino),
-                Int(status.st_size), status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
-            ]
-        }
-    }
 
     /// Opens a file. Refuses a FIFO without waiting for its writer.
     init(_ path: String, of problem: OptimumProblem) throws(OptimumFailure) {
@@ -40,7 +29,10 @@ struct TableSource: ~Copyable {
         self.path = path
         self.problem = problem
         size = Int(status.st_size)
-        version = Version(status)
+        version = [
+            Int(truncatingIfNeeded: status.st_dev), Int(truncatingIfNeeded: status.st_ino),
+            size, status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
+        ]
         descriptor = file
     }
 
