@@ -7,14 +7,18 @@ public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
 
     /// Creates a key from 40 Z85 characters. Returns nil for any other text.
     public init?(_ z85: String) {
-        guard CurveKeyText.isKey(z85) else { return nil }
+        guard isKey(z85) else { return nil }
         description = z85
     }
 
     /// Creates a key from 32 bytes. Returns nil for any other number of bytes.
     public init?(bytes: [UInt8]) {
-        guard let text = CurveKeyText.encode(bytes) else { return nil }
-        description = text
+        guard bytes.count == 32 else { return nil }
+        description = withUnsafeTemporaryAllocation(of: CChar.self, capacity: textSize) { text in
+            // because: it fails only if the number of bytes is not a multiple of 4.
+            zmq_z85_encode(text.baseAddress, bytes, bytes.count)
+            return String(cString: text.baseAddress!)
+        }
     }
 }
 
@@ -33,7 +37,11 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init() throws(ZeroMQError) {
         let publicText: String
-        (publicText, secretText) = try CurveKeyText.makePair()
+        (publicText, secretText) = try withText(capacity: 2 * textSize) { (text) throws(ZeroMQError) in
+            let (first, second) = (text, text + textSize)
+            try check("zmq_curve_keypair") { zmq_curve_keypair(first, second) }
+            return (String(cString: first), String(cString: second))
+        }
         // because: libzmq creates keys in the form that it reads.
         publicKey = CurvePublicKey(publicText)!
     }
@@ -45,8 +53,12 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
     ///
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init?(secretText: String) throws(ZeroMQError) {
-        guard CurveKeyText.isKey(secretText) else { return nil }
-        publicKey = CurvePublicKey(try CurveKeyText.publicText(of: secretText))!
+        guard isKey(secretText) else { return nil }
+        let publicText = try withText(capacity: textSize) { (text) throws(ZeroMQError) in
+            try check("zmq_curve_public") { zmq_curve_public(text, secretText) }
+            return String(cString: text)
+        }
+        publicKey = CurvePublicKey(publicText)!
         self.secretText = secretText
     }
 
@@ -57,39 +69,15 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
     public var customMirror: Mirror { Mirror(self, children: ["publicKey": publicKey]) }
 }
 
-/// The conversions between keys and text, including all unsafe calls for them. Each call gets a buffer of the size that
-/// libzmq's manual requires: 41 bytes, for 40 characters and a zero byte.
-private enum CurveKeyText {
-    static let length = 40
+/// The size of a buffer for a key's text, as libzmq's manual requires: 40 characters and a zero byte.
+private let textSize = 41
 
-    static func isKey(_ text: String) -> Bool {
-        guard text.utf8.count == length else { return false }
-        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { bytes in
-            // because: 40 characters decode to 32 bytes, and null means that some characters are not Z85.
-            zmq_z85_decode(bytes.baseAddress, text) != nil
-        }
-    }
-
-    static func encode(_ bytes: [UInt8]) -> String? {
-        guard bytes.count == 32 else { return nil }
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: length + 1) { text in
-            zmq_z85_encode(text.baseAddress, bytes, bytes.count).map { String(cString: $0) }
-        }
-    }
-
-    static func makePair() throws(ZeroMQError) -> (publicText: String, secretText: String) {
-        try withText(capacity: 2 * (length + 1)) { (text) throws(ZeroMQError) in
-            let (first, second) = (text, text + length + 1)
-            try check("zmq_curve_keypair") { zmq_curve_keypair(first, second) }
-            return (String(cString: first), String(cString: second))
-        }
-    }
-
-    static func publicText(of secretText: String) throws(ZeroMQError) -> String {
-        try withText(capacity: length + 1) { (text) throws(ZeroMQError) in
-            try check("zmq_curve_public") { zmq_curve_public(text, secretText) }
-            return String(cString: text)
-        }
+/// Returns true if a text is a key: 40 Z85 characters.
+private func isKey(_ text: String) -> Bool {
+    guard text.utf8.count == textSize - 1 else { return false }
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { bytes in
+        // because: 40 characters decode to 32 bytes, and null means that some characters are not Z85.
+        zmq_z85_decode(bytes.baseAddress, text) != nil
     }
 }
 
