@@ -37,9 +37,11 @@ def test_sizes_are_exact() -> None:
     assert [pool.take(size)[0].size for size in (1, 2, 1, 0, 4096)] == [1, 2, 1, 0, 4096]
 
 
-@pytest.mark.parametrize(("offset", "length"), [(8, 3), (10, 1), (2**63, 1), (0, 2**40)])
+@pytest.mark.parametrize(
+    ("offset", "length"), [(8, 3), (10, 1), (2**31 - 1, 1), (2**63, 1), (0, 2**40)]
+)
 def test_an_array_outside_its_payload_is_refused(offset: int, length: int) -> None:
     wire = environment.PayloadLayout(size=10)
     wire.arrays.add(name="reward", dtype=environment.DATA_TYPE_UINT8, shape=[length], offset=offset)
-    with pytest.raises(ProtocolError, match="impossible layout"):
+    with pytest.raises(ProtocolError, match="places 'reward' outside its payload"):
         Layout(wire, ("reward",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from typing import Any
@@ -85,11 +86,14 @@ class Layout:
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
         self.size = wire.size
         self._names = [array.name for array in wire.arrays]
+        for array in wire.arrays:
+            # numpy checks this, too, but its numbers overflow at 2^31.
+            if array.offset + math.prod(array.shape) * _dtype(array.dtype).itemsize > wire.size:
+                raise ProtocolError(f"the server places {array.name!r} outside its payload")
         missing = set(needed) - set(self._names)
         if missing:
             raise ProtocolError(f"the server's replies have no {', '.join(sorted(missing))}")
-        # The whole payload is one record: numpy extracts fields faster than it makes arrays, and
-        # refuses a field outside the record.
+        # The whole payload is one record: numpy extracts fields faster than it makes arrays.
         try:
             self._record = np.dtype(
                 {
