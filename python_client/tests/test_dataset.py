@@ -154,6 +154,26 @@ def test_an_environment_may_set_arguments_itself(tmp_path: Path) -> None:
     assert metadata["arguments"] == {"four_probability": 0.5}
 
 
+class Large(twofold.Game2048VectorEnv):
+    """An environment whose own code sets the size of the boards."""
+
+    def __init__(self, num_envs: int, **arguments: Any) -> None:
+        super().__init__(num_envs, **{"size": 5} | arguments)
+
+
+def test_a_size_that_no_argument_says_is_refused(tmp_path: Path) -> None:
+    """Reading the file would show boards of another size."""
+    gym.register("Large-v0", vector_entry_point=f"{__name__}:Large")
+    try:
+        with pytest.raises(errors.InvalidArgument, match="Large-v0 are 5 x 5, which") as caught:
+            write(tmp_path, env="Large-v0")
+        data = read(write(tmp_path, env="Large-v0", size=(4, 5)))
+    finally:
+        del gym.registry["Large-v0"]
+    assert caught.value.field == "env"
+    assert data["observation"].shape[1:] == (4, 5)
+
+
 def test_a_file_with_too_few_rows_is_found_without_a_replay(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewrite(path, transitions=5000)

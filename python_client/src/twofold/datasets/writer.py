@@ -144,7 +144,7 @@ class Lanes:
         given = self._envs.spec.kwargs if self._envs.spec else {}
         try:
             registered = as_json({name: known[name] for name in given if name in known})
-            self.metadata = {
+            self.metadata: dict[str, Any] = {
                 "format": file_format.FORMAT,
                 "version": file_format.VERSION,
                 "environment": full_id(plan.env),
@@ -155,6 +155,7 @@ class Lanes:
                 "twofold": VERSION,
                 "server": self._envs.server_version,
             }
+            self._check_size(plan.env)
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):
                 self._opened.first_lane = lanes.start
@@ -162,6 +163,16 @@ class Lanes:
         except BaseException:
             self.close()
             raise
+
+    def _check_size(self, env: str) -> None:
+        """Checks that the file's arguments determine the size of the boards."""
+        played, (recorded, _) = self._envs.game, Game2048.split(self.metadata["arguments"])
+        if (recorded.rows, recorded.columns) != (played.rows, played.columns):
+            raise InvalidArgument(
+                f"the boards of {env} are {played.rows} x {played.columns}, which no argument "
+                "says; pass size, or register the environment with kwargs={'size': …}",
+                field="env",
+            )
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
         """Plays some steps and returns their transitions. Passes `progress` to the rollout."""
