@@ -602,9 +602,14 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
     with pytest.raises(errors.InvalidArgument, match="has no secret-key"):
         CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")
-    (tmp_path / "cut").write_text("curve\n    public-key")
-    with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
-        CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
+    for text in (
+        "public-key",
+        'public-key = ""',
+        f'public-key = ""\n secret-key = "{good.secret_key}"',
+    ):
+        (tmp_path / "cut").write_text(f"curve\n    {text}")
+        with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
+            CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
     os.truncate(tmp_path / "cut", 2 << 20)
     with pytest.raises(errors.InvalidArgument, match="cut is not a key file"):
         CurveKeys.load(tmp_path / "cut", tmp_path / "cut")

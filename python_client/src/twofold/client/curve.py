@@ -123,7 +123,9 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     except OSError as error:
         raise InvalidArgument(f"{os.fspath(path)}: {error.strerror}", field="keys") from None
     except (ValueError, IndexError):  # IndexError for a line without "="
-        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys") from None
+        public = b""
+    if not public:
+        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys")
     keys = [key.decode(errors="replace") for key in (public, secret) if key]
     if not all(_KEY.fullmatch(key) for key in keys):
         raise InvalidArgument(
