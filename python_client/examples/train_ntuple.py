@@ -249,10 +249,14 @@ def save_checkpoint(path: Path, network: Network, progress: Progress) -> None:
 
     The file is a numpy .npz. For table k it has the cells (`tuple_k`), all weights (`weights_k`),
     and the updated places (`places_k`) with their sums of errors (`history_k`). It also has
-    `exponents`, `symmetric` and, as JSON, `training`. Because it contains all weights,
+    `exponents`, `symmetric`, `size` and, as JSON, `training`. Because it contains all weights,
     `twofold.policies.NTuple.load` reads it too.
     """
-    arrays: dict[str, Any] = {"exponents": np.array(EXPONENTS), "symmetric": np.array(True)}
+    arrays: dict[str, Any] = {
+        "exponents": np.array(EXPONENTS),
+        "symmetric": np.array(True),
+        "size": np.array([4, 4]),
+    }
     for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
         places = np.flatnonzero(table.history.imag)
         arrays |= {
@@ -356,7 +360,8 @@ class Schedule:
 
 def policy_of(network: Network) -> NTuple:
     """Returns the network's greedy policy, for `twofold.evaluate`."""
-    return NTuple(TUPLES, [table.weights for table in network.tables], exponents=EXPONENTS)
+    weights = [table.weights for table in network.tables]
+    return NTuple(TUPLES, weights, exponents=EXPONENTS, size=4)
 
 
 def main(words: list[str] | None = None) -> None:
