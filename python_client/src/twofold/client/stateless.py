@@ -13,7 +13,7 @@ from twofold.client.carrier import Answer, Call, Carrier, await_next_server
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_keys, open_carrier, resolve
 from twofold.client.surroundings import Surroundings, surroundings
-from twofold.errors import DeadlineExceeded, RequestError, ResourceExhausted
+from twofold.errors import DeadlineExceeded, RequestError, ResourceExhausted, TransportError
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -64,7 +64,7 @@ class Client:
                     return carrier.ask(call, deadline)
                 except ResourceExhausted:
                     # A restarted server may have lower limits, which the next call must know.
-                    with contextlib.suppress(RequestError, DeadlineExceeded):
+                    with contextlib.suppress(RequestError, TransportError):
                         carrier.hello(deadline)
                     raise
                 except RequestError as error:
