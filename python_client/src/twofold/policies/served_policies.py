@@ -379,10 +379,10 @@ def read_tuples(name: str, tuples: object) -> tuple[tuple[int, ...], ...]:
 
 def _cells(name: str, index: int, cells: object) -> list[int]:
     try:
-        listed = _arguments.elements(name, cells, "a list of tuples of cells")
-        numbers = [_arguments.integer(name, cell, 0, 63) for cell in listed]
+        listed = _arguments.elements(f"{name}[{index}]", cells, "a tuple of cells")
+        numbers = [_arguments.integer(f"a cell of {name}[{index}]", cell, 0, 63) for cell in listed]
     except InvalidArgument as error:
-        raise InvalidArgument(f"tuple {index}: {error}", field=name, lane=index) from None
+        raise InvalidArgument(str(error), field=name, lane=index) from None
     if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
         raise InvalidArgument(
             f"{name}[{index}] is {numbers}; expected 1 ... 12 different cells",
