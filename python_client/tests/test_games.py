@@ -20,8 +20,8 @@ from twofold.integrations.text_games import TextGame
 
 
 def test_an_id_without_a_version_means_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version in (9, 10):
-        name = f"others/Game-v{version}"
+    for version in ("v9", "v10", "variant"):
+        name = f"others/Game-{version}"
         monkeypatch.setitem(gym.registry, name, gym.envs.registration.EnvSpec(name))
     assert full_id("module:others/Game") == "others/Game-v10"
 

@@ -28,8 +28,9 @@ def full_id(env_id: str) -> str:
     Of an id without a version, Gymnasium makes the newest one.
     """
     name = env_id.rpartition(":")[2]
-    versions = [known for known in gym.registry if known.rpartition("-v")[0] == name]
-    return max(versions, key=lambda known: int(known.rpartition("-v")[2]), default=name)
+    parts = [known.rpartition("-v") for known in gym.registry]
+    versions = [int(number) for base, _, number in parts if base == name and number.isdecimal()]
+    return f"{name}-v{max(versions)}" if versions else name
 
 
 class GameArguments(TypedDict, total=False):
