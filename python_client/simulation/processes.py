@@ -9,11 +9,12 @@ World.wake, and switch back
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 import zmq
@@ -96,9 +97,8 @@ class Simulation:
         """Executes the run to its end."""
         for number in self._unfinished:
             self.world.wake(number, 0)
-        hook, sys.unraisablehook = sys.unraisablehook, self._note_ignored
-        violation = self._loop()
-        sys.unraisablehook = hook
+        with self._noting_ignored():
+            violation = self._loop()
         violation = violation or self._ignored
         if violation is None and self.world.report().violation is None:
             self._settle()
@@ -144,12 +144,22 @@ class Simulation:
             return "".join(traceback.format_exception(error))
         return None
 
-    def _note_ignored(self, error: sys.UnraisableHookArgs) -> None:
-        """Keeps a violation in a finalizer, which Python ignores."""
-        if isinstance(error.exc_value, Violation):
-            self._ignored = self._ignored or str(error.exc_value)
-        else:
-            sys.__unraisablehook__(error)
+    @contextlib.contextmanager
+    def _noting_ignored(self) -> Iterator[None]:
+        """Keeps the first violation in a finalizer, which Python ignores."""
+        hook = sys.unraisablehook
+
+        def note(error: sys.UnraisableHookArgs) -> None:
+            if isinstance(error.exc_value, Violation):
+                self._ignored = self._ignored or str(error.exc_value)
+            else:
+                hook(error)
+
+        sys.unraisablehook = note
+        try:
+            yield
+        finally:
+            sys.unraisablehook = hook
 
     def _settle(self) -> None:
         """Lets servers finish the remaining requests. Checks that no sessions are left."""
