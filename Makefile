@@ -115,7 +115,8 @@ test-swift: swift-tests ## Run the Swift tests.
 # compiled modules, also where the environment forbids Python to write them, and starts no threads for linear algebra.
 test-python: export PYTHONDONTWRITEBYTECODE :=
 test-python: export OPENBLAS_NUM_THREADS := 1
-# SwiftPM replaces the link .build/release at the end of each build, so the tests use the folder that it names.
+# SwiftPM replaces the link .build/release at the end of each build, so the tests use the folder that it names,
+# whatever these variables of the environment say.
 test-python: export TWOFOLD_SERVER = $(realpath $(SERVER))
 test-python: export TWOFOLD_LIBRARY = $(realpath .build/release/libtwofold.so)
 test-python: export TWOFOLD_SIMULATION_LIBRARY = $(realpath .build/release/libtwofold-simulation.so)

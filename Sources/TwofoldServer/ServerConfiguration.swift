@@ -16,7 +16,8 @@ public struct ServerConfiguration: Sendable {
     /// A function called on a queue's thread before each job. Tests use it to delay jobs.
     var jobDidBegin: (@Sendable () -> Void)?
     /// The CURVE encryption of tcp endpoints: the server's own keys, and the path of the file with the public keys of
-    /// the authorised clients; nil for none. Ipc endpoints are protected by the permissions of the socket's file instead.
+    /// the authorised clients; nil for none. Ipc endpoints are protected by the permissions of the socket's file
+    /// instead.
     public var encryption: (keys: CurveKeyPair, clients: String)?
 
     /// Creates the configuration of a server that listens on these endpoints.

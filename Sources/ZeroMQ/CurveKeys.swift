@@ -46,8 +46,8 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
         publicKey = CurvePublicKey(publicText)!
     }
 
-    /// Creates a key pair from a secret key of 40 Z85 characters, by computing the public key. Returns nil for any other
-    /// text.
+    /// Creates a key pair from a secret key of 40 Z85 characters, by computing the public key. Returns nil for any
+    /// other text.
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
@@ -62,7 +62,7 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
         self.secretText = secretText
     }
 
-    /// The public key.
+    /// A text that names the pair by its public key.
     public var description: String { "the key pair of \(publicKey)" }
 
     /// A mirror without the secret key.

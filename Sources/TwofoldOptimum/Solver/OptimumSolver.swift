@@ -6,7 +6,8 @@ public import TwofoldCore
 ///     forward ──► boards of each layer (log) ──► backward ──► values of each layer (log) ──► table
 ///
 /// An interrupted solver resumes after the last layer of its logs, which are in a folder next to the table.
-/// The solver's memory holds one bit for each possible board, one number for each reachable board, and two layers.
+/// The solver's memory holds one bit for each possible board, one number for each reachable board, and two layers. At
+/// the end, it also holds the table.
 public struct OptimumSolver: Sendable {
     /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {

@@ -33,7 +33,7 @@ extension Socket {
 
     /// Stops reporting. Does nothing if reporting has not started.
     public func ignoreHandshakes() {
-        // because: it fails only if the pointer is not an open socket, or the context has ended.
+        // because: it fails only if the pointer is not an open socket.
         _ = zmq_socket_monitor(pointer, nil, 0)
     }
 

@@ -35,7 +35,6 @@ extension Socket {
 
 /// A client's socket in a separate context. Only one thread may use it.
 final class Peer {
-    private let context: Context
     private let socket: Socket
     /// Whether this class writes the delimiter: true for a DEALER, false for a REQ, where libzmq writes it.
     private let writesDelimiter: Bool
@@ -44,8 +43,7 @@ final class Peer {
 
     /// Creates a REQ or DEALER socket. `correlated` adds a request id to the route.
     init(_ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false) throws {
-        context = try Context()
-        socket = try Socket(kind, in: context)
+        socket = try Socket(kind, in: Context())
         if correlated { try socket.setReqCorrelate(true) }
         try socket.connect(endpoint)
         writesDelimiter = kind == .dealer
