@@ -1369,12 +1369,10 @@ def test_a_program_without_a_sandbox_that_kills_its_process_group_ends_only_its_
 
 def test_games_without_a_sandbox_end_with_the_process_that_forked_them() -> None:
     sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=True)
-    game = sandbox.begin(0)
-    [process] = descendants(sandbox._process.pid)
-    sandbox._process.kill()
-    wait_until(lambda: not is_running(process))
-    game.socket.close()
-    sandbox.close()
+    with contextlib.closing(sandbox), sandbox.begin(0).socket as game:
+        sandbox._process.kill()
+        game.settimeout(PATIENCE)
+        assert game.recv(1) == b"", "only the game's process has the other end"
 
 
 @sandboxed

@@ -123,7 +123,7 @@ class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
 
 
 class ResourceExhausted(RequestError, RuntimeError, code="RESOURCE_EXHAUSTED"):
-    """The request would exceed a server limit; the message names the limit and its value.
+    """The request would exceed a server limit; the message names the limit.
 
     Fix: Use fewer boards or a smaller search, or raise the limit on the server.
     """

@@ -200,6 +200,11 @@ def test_the_info_that_the_adapter_adds_may_also_be_requested() -> None:
     boards = make_sb3_vec(GAME, 2, extra_infos=["episode"])
     boards.reset()
     boards.close()
+
+
+def test_closing_the_adapter_closes_its_boards() -> None:
+    boards = make_sb3_vec(GAME, 2)
+    boards.close()
     assert boards.envs.closed
 
 
