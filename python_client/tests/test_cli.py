@@ -364,4 +364,4 @@ def test_only_one_name_of_patterns_is_accepted(
 ) -> None:
     words = ["--patterns", "yeh", "matsuzaki", "--steps", "64"]
     assert cli.main(["train", str(tmp_path / "a.npz"), *words]) == 2
-    assert "a list of tuples of cells" in capsys.readouterr().err
+    assert "patterns[0] is 'yeh'; expected a tuple of cells" in capsys.readouterr().err
