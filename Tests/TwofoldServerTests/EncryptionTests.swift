@@ -157,24 +157,13 @@ import ZeroMQ
         #expect(count(report) == 2)
         try directory.write("clients", line(bob))
         reload(until: "the list of client keys was reread")
+        #expect(count("reread added=1 keys=1 removed=1") == 1)
         #expect(try ask(bob, at: 63) && !ask(alice, at: 63) && !ask(eve, at: 63))
         #expect(count(report) == 4 && authenticator.refused == 7)
-    }
-
-    /// A log handler that passes on each message.
-    private struct Lines: LogHandler {
-        let write: @Sendable (String) -> Void
-        var metadata: Logger.Metadata = [:]
-        var logLevel = Logger.Level.trace
-
-        init(_ write: @escaping @Sendable (String) -> Void) { self.write = write }
-
-        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-            get { metadata[key] }
-            set { metadata[key] = newValue }
-        }
-
-        func log(event: LogEvent) { write("\(event.message)") }
+        // A list without keys is read, too.
+        try directory.write("clients", "# nobody\n")
+        reload(until: "the list of client keys is empty")
+        #expect(try !ask(bob, at: 64))
     }
 
     @Test func `a server whose list can't be read does not start`() throws {
@@ -220,10 +209,11 @@ import ZeroMQ
         }
     }
 
-    @Test func `a secret key that other users can read is reported`() throws {
+    @Test(arguments: [0o640, 0o604] as [mode_t])
+    func `a secret key that other users can read is reported`(mode: mode_t) throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
-        chmod(path + ".key_secret", 0o644)
+        chmod(path + ".key_secret", mode)
         let clients = try directory.write("clients", "")
         let process = try ServerProcess(
             "serve", "--endpoint", directory.ipc(), "--curve-secret-key", path + ".key_secret",

@@ -186,6 +186,15 @@ import ZeroMQ
         try server.stop()
         let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
         #expect(mode == 0o700)
+        #expect(!server.standardError.contains("warning"), "\(server.standardError)")
+    }
+
+    @Test func `a state directory that other users can read is reported`() throws {
+        chmod(directory.path, 0o750)
+        let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--state-dir", directory.path)
+        _ = try server.endpoints()
+        try server.stop()
+        #expect(server.standardError.contains("other users can read the state directory"))
     }
 
     @Test func `if a session can't be saved, log and exit status report it, and others are saved`()
@@ -350,8 +359,9 @@ import ZeroMQ
         let first = try RunningServer("tcp://127.0.0.1:0")
         let second = try ServerProcess("serve", "--endpoint", first.endpoint)
         #expect(try second.exit() == .code(1))
-        #expect(second.standardError.contains(first.endpoint))
-        #expect(second.standardError.contains("Address already in use"))
+        #expect(
+            second.standardError.contains("can't listen on '\(first.endpoint)': Address already in use"),
+            "\(second.standardError)")
     }
 
     @Test func `the command version prints the version`() throws {

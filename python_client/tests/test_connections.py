@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zmq
 from loops import make, one_step, undisturbed
 from servers import PATIENCE, Server, processor_seconds, running, wait_until
 
@@ -46,8 +47,9 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         except OSError:
             pytest.skip("this machine has no IPv6")
     command = [str(find_program()), "serve", "--endpoint", f"tcp://{host}:0"]
-    with running(command, stdout=subprocess.PIPE, text=True) as server:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
+        assert server.stderr is not None
         endpoint = server.stdout.readline().removeprefix("listening on ").strip()
         make(endpoint).close()
         # As a health check does, which gets the server's own variables.
@@ -56,6 +58,7 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         assert subprocess.run(ping, env=serves).returncode == 0
         server.terminate()
         assert server.wait(PATIENCE) == 0
+        assert ("ANYBODY WHO REACHES" in server.stderr.read()) == (host == "*")
 
 
 def test_a_log_line_that_is_cut_does_not_spoil_the_next_one(tmp_path: Path) -> None:
@@ -128,6 +131,22 @@ def test_clients_keep_playing_while_connections_fill_a_tcp_endpoint(small_server
     assert results == expected
     make(small_server.tcp).close()
     envs.close()
+
+
+def test_local_clients_are_admitted_while_clients_fill_a_tcp_endpoint(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with (
+        path.open("w") as log,
+        Server(limits=["--nofile=64:64"], log=log.fileno()) as server,
+        zmq.Context() as context,
+    ):
+        # Unlike silent connections, these are never dropped.
+        clients = [context.socket(zmq.DEALER) for _ in range(100)]
+        for client in clients:
+            client.connect(server.tcp)
+        wait_until(lambda: "refused connections" in path.read_text())
+        make(server.ipc).close()
+        context.destroy(linger=0)
 
 
 def test_clients_keep_playing_while_connections_fill_all_endpoints(small_server: Server) -> None:

@@ -89,7 +89,7 @@ final class ReplyLoop {
                 machine.handle(finding, at: now, into: &effects)
                 try settle(at: now)
             }
-            refusedConnections.update(at: now, logger)
+            refusedConnections.update(to: Platform.refusedConnections, at: now, logger)
             if poller[stop] { return logger.info("stopping") }
             if let parent = configuration.parentProcess, getppid() != parent {
                 return logger.info("stopping: the parent process has ended")

@@ -41,9 +41,9 @@ struct RefusedConnectionsReport {
     private var reported = 0
     private var next: Moment?
 
-    /// Logs the number of connections refused since the last report, if there are any.
-    mutating func update(at now: Moment, _ logger: Logger) {
-        let refused = refusedConnections
+    /// Logs the number of connections refused since the last report, if there are any. `refused` counts them since the
+    /// process started.
+    mutating func update(to refused: Int, at now: Moment, _ logger: Logger) {
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }
         logger.warning(
             """
