@@ -563,6 +563,15 @@ def test_keygen_writes_certificates_that_only_their_owner_can_read(tmp_path: Pat
     assert secret_file.read_text() == before
 
 
+def test_keygen_leaves_no_incomplete_file_on_a_full_disk(tmp_path: Path) -> None:
+    # With a limit of 0 bytes for files, writes fail as on a full disk.
+    command = ["prlimit", "--fsize=0:0", str(find_program()), "keygen", str(tmp_path / "carol")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "carol.key_secret': File too large" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_certificates_of_zmq_auth_are_read(tmp_path: Path) -> None:
     server_file, _ = zmq.auth.create_certificates(tmp_path, "server")
     _, client_file = zmq.auth.create_certificates(tmp_path, "dave")
@@ -648,6 +657,22 @@ def test_ping_accepts_keys(server: Server, keys: Keys) -> None:
     ping = [str(find_program()), "ping", "--endpoint", server.tcp]
     assert subprocess.run([*ping, *files, "--timeout", "60"]).returncode == 0
     assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
+
+
+def test_ping_waits_for_a_server_that_breaks_off_one_handshake(keys: Keys) -> None:
+    files = ["--curve-server", str(keys.directory / "server.key")]
+    files += ["--curve-client", str(keys.directory / "bob.key_secret")]
+    with Server(*keys.arguments) as server:
+        server.kill()
+        host, port = server.tcp.removeprefix("tcp://").split(":")
+        listener = socket.create_server((host, int(port)))
+        command = [str(find_program()), "ping", "--endpoint", server.tcp, *files]
+        with running([*command, "--timeout", str(PATIENCE)]) as ping:
+            connection, _ = listener.accept()
+            listener.close()
+            connection.close()
+            server.start_again()
+            assert ping.wait(PATIENCE) == 0
 
 
 def test_ping_accepts_an_address_without_keys(own_server: Server) -> None:
