@@ -12,6 +12,7 @@ import TwofoldCore
     @Test func `a check happens once an interval, and ends sessions that were idle at the last check`() {
         var check = check()
         #expect(check.interval == .seconds(2))
+        #expect(IdleCheck(.seconds(3600), at: start).interval == .seconds(60))
         #expect(check.turn(at: start + .seconds(1), hasReadAll: true) == .nothing)
         #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
         #expect(check.turn(at: start + .seconds(3), hasReadAll: true) == .nothing)
@@ -21,10 +22,13 @@ import TwofoldCore
     @Test
     func `a turn after more than two intervals is a pause, and the next check is an interval later`() {
         var check = check()
-        #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
-        #expect(check.turn(at: start + .seconds(22), hasReadAll: true) == .pause(.seconds(20)))
-        #expect(check.turn(at: start + .seconds(23), hasReadAll: true) == .nothing)
-        #expect(check.turn(at: start + .seconds(24), hasReadAll: true) == .idle(since: start + .seconds(14)))
+        func turn(at milliseconds: Int) -> IdleCheck.Finding {
+            check.turn(at: start + .milliseconds(milliseconds), hasReadAll: true)
+        }
+        #expect(turn(at: 4000) == .idle(since: start - .seconds(8)))
+        #expect(turn(at: 8001) == .pause(.milliseconds(4001)))
+        #expect(turn(at: 10_000) == .nothing)
+        #expect(turn(at: 10_001) == .idle(since: start + .milliseconds(1)))
     }
 
     @Test func `while messages wait, sessions are judged by the last moment without waiting messages`() {

@@ -30,6 +30,13 @@ import TwofoldProtocol
         directory.records(of: name).map { try? $0.get().session }
     }
 
+    /// Returns the reasons why sessions can't be read.
+    private func reasons(_ name: String) -> [String] {
+        directory.records(of: name).compactMap { record in
+            if case .failure(let reason) = record { reason.description } else { nil }
+        }
+    }
+
     private func path(_ name: String) -> String { scratch.path + "/" + name }
 
     @Test func `a stop saves all sessions in one file, in order, for its owner only`() throws {
@@ -51,7 +58,17 @@ import TwofoldProtocol
             var expected: [SavedSession?] = zip(1...3, ends).filter { $0.1 <= size }.map { session($0.0) }
             if !ends.contains(size) { expected.append(nil) }
             #expect(read(name) == expected, "\(size) bytes")
+            let rest = size - (ends.last { $0 <= size } ?? 0)
+            if rest >= 8 { #expect(reasons(name) == ["it is incomplete"], "\(size) bytes") }
         }
+    }
+
+    @Test func `a session of another version is not read, and the reason names both versions`() throws {
+        let name = try write(1...1)
+        var bytes = try Data(contentsOf: URL(filePath: path(name)))
+        bytes[8] = 3
+        try bytes.write(to: URL(filePath: path(name)))
+        #expect(reasons(name) == ["it has version 3; this server reads version 2"])
     }
 
     @Test func `a flipped bit loses one session and, in a header, also the following sessions`() throws {

@@ -47,6 +47,13 @@ import TwofoldTestSupport
         #expect(try isHeld(by: 4, next: 2))
     }
 
+    @Test mutating func `a session remembers its last 64 former holders`() throws {
+        try ledger.open(one)
+        for holder in 7...72 { #expect(resume(UInt8(holder)).isAnswer) }
+        for holder in 8...71 { #expect(resume(UInt8(holder)).refusal?.code == .staleEpoch) }
+        #expect(resume(7).isAnswer)
+    }
+
     @Test mutating func `a resume with an epoch displaces only the holder of that epoch`() throws {
         try ledger.open(one)
         #expect(resume(7, epoch: 1).isAnswer)
@@ -122,6 +129,7 @@ import TwofoldTestSupport
         for seq in last + 1...last + 3 { try ledger.execute(step(seq)) }
         #expect(entry.lastSeq == last + 3)
         #expect(entry.requests == Int(last) + 3)
+        #expect(try entry.saved(at: .start)?.requests == last + 3)
     }
 
     @Test mutating func `a restored session was created, and became idle, before the restart`() throws {
@@ -136,6 +144,11 @@ import TwofoldTestSupport
         #expect(try entry.saved(at: .start + .seconds(4))?.idleNanoseconds == 27_000_000_000)
         #expect(ledger.endIdle(since: .start - .seconds(23)).isEmpty)
         #expect(ledger.endIdle(since: .start - .seconds(22)).map(\.id) == [entry.id])
+    }
+
+    @Test mutating func `a restored session without a saved age is as old as its idle time`() throws {
+        let entry = try #require(try restore { $0.idleNanoseconds = 23_000_000_000 })
+        #expect(entry.begin == .start - .seconds(23) && entry.idleSince == entry.begin)
     }
 
     @Test mutating func `a restored session belongs to its owner and counts in the limits`() throws {
