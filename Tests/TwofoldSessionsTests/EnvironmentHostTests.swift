@@ -91,14 +91,16 @@ import TwofoldTestSupport
         #expect(budget.used == after)
     }
 
+    /// Returns a request that sends the form of a network with one tuple, without its weights.
+    private func network(_ cells: [UInt8]) -> Request.OneOf_Op {
+        var request = PolicyRequest()
+        request.network.exponents = 16
+        request.network.tuples = [.init()]
+        request.network.tuples[0].cells = Data(cells)
+        return .policy(request)
+    }
+
     @Test func `a network of another form replaces the last one only if there is memory for both`() throws {
-        func network(_ cells: [UInt8]) -> Request.OneOf_Op {
-            var request = PolicyRequest()
-            request.network.exponents = 16
-            request.network.tuples = [.init()]
-            request.network.tuples[0].cells = Data(cells)
-            return .policy(request)
-        }
         let (small, large) = (16 * 16 * 4, 16 * 16 * 16 * 16 * 4)
         let bytes = try session(lanes: 1, MemoryBudget(limit: 1 << 30)).bytes
         let budget = MemoryBudget(limit: bytes + small + large)
@@ -115,6 +117,64 @@ import TwofoldTestSupport
         #expect(budget.used == before + large)
         _ = try session.execute(network([0, 1]), payload: nil)
         #expect(budget.used == before + small)
+    }
+
+    @Test func `a new network releases the tables of the last policy`() throws {
+        let budget = MemoryBudget(limit: 1 << 30)
+        let session = try session(lanes: 1, budget)
+        let before = budget.used
+        let search = Request.OneOf_Op.rollout(steps: 1) {
+            $0.expectimax.depth = 1
+            $0.expectimax.tableBytes = 1 << 20
+        }
+        _ = try session.execute(search, payload: nil)
+        #expect(budget.used >= before + 1 << 20)
+        _ = try session.execute(network([0, 1]), payload: nil)
+        #expect(budget.used < before + 1 << 20)
+    }
+
+    @Test func `a policy that looks at afterstates reserves memory for them`() throws {
+        let lanes = 1000
+        func used(_ policy: RolloutRequest.OneOf_Source) throws -> Int {
+            let budget = MemoryBudget(limit: 1 << 30)
+            let session = try session(lanes: lanes, budget)
+            _ = try session.execute(.rollout(steps: 1) { $0.source = policy }, payload: nil)
+            return withExtendedLifetime(session) { budget.used }
+        }
+        #expect(try used(.greedy(.init())) >= used(.random(.init())) + lanes * 4 * 16)
+    }
+
+    @Test func `a snapshot and a restore reserve memory for the numbers of the lanes`() throws {
+        let budget = MemoryBudget(limit: 1 << 30)
+        let session = try session(lanes: 10_000, budget)
+        var restore = RestoreRequest()
+        (restore.count, restore.lanes) = (1, true)
+        let lane = bytes(of: [5])
+        func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]) throws -> ServiceError? {
+            let others = try budget.reserve(budget.limit - budget.used)
+            defer { withExtendedLifetime(others) {} }
+            return payload.withUnsafeBytes { bytes in
+                #expect(throws: ServiceError.self) { try session.execute(op, payload: bytes) }
+            }
+        }
+        let snapshot = Request.OneOf_Op.snapshot(.init())
+        #expect(try refusal(snapshot, lane)?.code == .resourceExhausted)
+        let frame = try lane.withUnsafeBytes { try session.execute(snapshot, payload: $0).payload }
+        let blob = try #require(frame).withBytes { Array($0) }
+        #expect(try refusal(.restore(restore), lane + blob)?.code == .resourceExhausted)
+        try (lane + blob).withUnsafeBytes { _ = try session.execute(.restore(restore), payload: $0) }
+    }
+
+    @Test func `a restored session reserves memory for its network`() throws {
+        let session = try session(lanes: 1, MemoryBudget(limit: 1 << 30))
+        _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
+        var saved = SavedSession()
+        try session.environment.save(into: &saved)
+        let budget = MemoryBudget(limit: 1 << 30)
+        let restored = try EnvironmentHost(createRequest(lanes: 1), service, budget)
+        let before = budget.used
+        try restored.restore(from: saved)
+        #expect(budget.used == before + 16 * 16 * 16 * 16 * 4)
     }
 
     @Test func `a session of one board reserves a whole block`() throws {
