@@ -64,6 +64,18 @@ import TwofoldTestSupport
         #expect(machine.inProgress == 0)
     }
 
+    @Test func `a resume that another one replaces is counted as parked`() throws {
+        try open()
+        let work = try #require(take(.step, seq: 3, [0]).first?.work)
+        var resume = ResumeRequest()
+        for (holder, parked) in [(7, 0), (8, 1), (9, 2)] as [(UInt8, UInt64)] {
+            resume.holder = sessionBytes(holder)
+            #expect(take(.resume(resume), seq: 0).isEmpty)
+            #expect(machine.statistics.counters.parked == parked)
+        }
+        #expect(finish(work).compactMap(\.sent).count == 2, "of the step and of the last resume")
+    }
+
     @Test func `resets and steps are executed, even if others have taken all memory`() throws {
         let lanes = 10_000
         try execute(.create(lanes: lanes), seq: 1)

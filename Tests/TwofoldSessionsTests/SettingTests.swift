@@ -20,6 +20,7 @@ import TwofoldSessions
         let variables = [
             "THREADS": "3", "MAX_BYTES": "5000000", "MAX_BOARDS": "3003", "ENGINE": "baseline",
             "MAX_SEARCH_MILLISECONDS": "250", "MAX_POLICY_BYTES": "1000", "IDLE_TIMEOUT": "0",
+            "TABLES": "/a/folder",
         ]
         let settings = try ServiceSettings(options: ["threads": 2]) { variables[$0] }
         #expect(settings.threads == 2 && settings.searchThreads == 1)
@@ -29,6 +30,7 @@ import TwofoldSessions
         #expect(settings.engine == .baseline)
         #expect(settings.limits.maxSearch == .milliseconds(250))
         #expect(settings.limits.maxPolicyBytes == 1000)
+        #expect(settings.tables == "/a/folder")
         let limits = Limits()
         let none = try ServiceSettings { _ in nil }
         #expect(none.threads == availableProcessors())
