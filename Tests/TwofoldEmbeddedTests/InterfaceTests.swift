@@ -161,6 +161,7 @@ import TwofoldTestSupport
             #expect(step.status == TWOFOLD_STEPPED && step.payload == expected)
             // The same actions in another width are the same request.
             #expect(library.step(boards.id, seq: 3, [0, 1, 2, 3]).payload == expected)
+            #expect(library.step(boards.id, seq: 3, wide: [0, 1, 2, 3] as [Value]).payload == expected)
             for other in [[0, 1, 2, 259], [0, 1, 2]] as [[Int32]] {
                 #expect(library.step(boards.id, seq: 3, wide: other).error?.code == .conflict)
             }

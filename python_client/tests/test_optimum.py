@@ -400,6 +400,17 @@ def test_optimal_play_attains_the_optimum_and_has_no_regret(tables: Path) -> Non
     assert "regret of a game" in str(played)
 
 
+def test_of_equally_good_actions_optimal_play_takes_the_first(make: Any) -> None:
+    envs = make(130, autoreset_mode="Disabled")
+    envs.reset(seed=5)
+    data = envs.rollout(20, policy="optimal", infos=("action_values",))
+    # The values of a step's board are an info of the step before.
+    values, valid = data.infos["action_values"][:-1], data.valid[1:]
+    is_best = values == values.max(axis=-1, keepdims=True)
+    assert (is_best.sum(axis=-1) > 1)[valid].any()
+    assert (data.actions[1:] == is_best.argmax(axis=-1))[valid].all()
+
+
 def test_optimal_play_reaches_the_goal_as_often_as_possible(tables: Path) -> None:
     played = twofold.evaluate("optimal", size=2, episodes=20_000, **GOALS)
     assert played.max_exponents is not None
