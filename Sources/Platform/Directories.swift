@@ -3,7 +3,7 @@
 /// The corresponding command is `mkdir -p`.
 package func makeDirectories(_ path: String, mode: mode_t) throws(SystemError) {
     do throws(SystemError) { try makeDirectory(path, mode) } catch {
-        guard error.code == ENOENT, let slash = path.dropLast().lastIndex(of: "/"), slash != path.startIndex
+        guard error.code == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex
         else { throw error }
         try makeDirectories(String(path[..<slash]), mode: mode)
         try makeDirectory(path, mode)

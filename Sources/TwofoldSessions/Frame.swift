@@ -151,7 +151,7 @@ package struct Frame: Equatable, @unchecked Sendable {
             bits |= value
             bytes[lane] = UInt8(truncatingIfNeeded: value)
         }
-        guard bits < 0 || bits >> 7 != 0 else { return }
+        guard bits >> 7 != 0 else { return }
         for lane in 0..<count {
             let value = value(lane, Value.self)
             guard UInt8(exactly: value) == nil else { continue }
