@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Synchronization
 import Testing
 import TwofoldCore
 import TwofoldProtocol
@@ -115,6 +116,18 @@ import TwofoldTestSupport
         }
         #expect(!isComplete)
         #expect(try Data(contentsOf: URL(filePath: scratch.path + "/1.sessions")) == before)
+    }
+
+    @Test func `a file without sessions leaves the directory`() throws {
+        try scratch.write("1.sessions", "")
+        #expect(restore(machine()) && scratch.files == ["lock"])
+    }
+
+    @Test func `without sessions, a stop writes no file and logs nothing`() {
+        let lines = Mutex<[String]>([])
+        let logger = Logger(label: "test") { _ in Lines { line in lines.withLock { $0.append(line) } } }
+        machine().endSessions(savingIn: StateDirectory(files), logger: logger, at: .now)
+        #expect(lines.withLock { $0 } == [] && scratch.files == ["lock"])
     }
 
     @Test func `sessions that may not survive a loss of power count as lost`() throws {
