@@ -152,12 +152,36 @@ import TwofoldTestSupport
         }
     }
 
+    @Test func `during a stop, statistics are still reported, and say that the server stops`() throws {
+        #expect(try !execute(.stats(.init()), seq: 0).stats.draining)
+        for phase in [Phase.draining, .refusing, .late] {
+            machine.enter(phase)
+            let work = try #require(take(.stats(.init()), seq: 0).first?.work)
+            #expect(!work.isTooLate(in: phase))
+            let sent = try #require(finish(work).compactMap(\.sent).first)
+            #expect(try Reply(bytes: sent.reply.header).stats.draining)
+        }
+    }
+
     @Test func `the payload of a waiting expand request is counted in the memory`() throws {
         let (op, payload) = Self.expand(boards: 1000)
         var work = take(op, seq: 0, payload).first?.work
         #expect(work != nil && machine.budget.used > 16_000)
         work = nil
         #expect(machine.budget.used == 0)
+    }
+
+    @Test func `a header of more than 256 KiB is refused`() throws {
+        var hello = HelloRequest()
+        hello.protocolVersion = 1
+        hello.client = String(repeating: "a", count: 1 << 18)
+        let excess = Request(.hello(hello), session: id).bytes.count - 1 << 18
+        for (length, isRefused) in [(1 << 18, false), (1 << 18 + 1, true)] {
+            hello.client = String(repeating: "a", count: length - excess)
+            let sent = try #require(take(.hello(hello), seq: 0).compactMap(\.sent).first)
+            let error = try Reply(bytes: sent.reply.header).error
+            #expect(error.message.contains("has \(length) bytes; at most 262144") == isRefused)
+        }
     }
 
     @Test func `a payload above the limit is refused`() throws {
