@@ -195,7 +195,7 @@ def write_file(
 ) -> int:
     """Writes a dataset's file, and returns its number of transitions.
 
-    The file appears only when it is complete. `metadata` is that of its lanes. `play` returns the
+    The file appears only when it is complete. `metadata` comes from the lanes. `play` returns the
     next row group, given its number of steps. `progress` is called after each row group.
     """
     game, _ = Game2048.split(metadata["arguments"])
