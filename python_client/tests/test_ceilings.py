@@ -228,6 +228,15 @@ def test_arguments_without_a_ceiling_are_refused_by_name(field: str, arguments: 
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("k", [-1, 1.5, 9])
+def test_the_policys_memory_is_refused_by_its_own_name(k: Any) -> None:
+    envs = ConcentrationVectorEnv(1, preset="popgym-hard", endpoint="embedded")
+    with pytest.raises(errors.InvalidArgument, match=f"^k is {k}") as caught:
+        LastKMemory(envs, k)
+    envs.close()
+    assert caught.value.field == "k"
+
+
 @pytest.mark.parametrize("name", ["symbol", "num_envs", "obs"])
 def test_an_argument_that_is_not_the_games_is_refused(name: str) -> None:
     arguments: Any = {name: 2}

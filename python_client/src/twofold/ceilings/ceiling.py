@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold.ceilings.solution import Solution, solve
-from twofold.ceilings.turns import StepRewards, explore
+from twofold.ceilings.turns import StepRewards, count_states, explore
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration, ConcentrationArguments
 from twofold.v1 import environment_pb2 as environment
@@ -84,9 +84,12 @@ def concentration(
     return Ceiling(mean_return, length, turns, cleared)
 
 
-def best_play(game: Concentration, memory: int | None) -> Solution:
-    """Returns the optimal choices in all states; see `concentration`. Caches small solutions."""
-    capacity = None if memory is None else _arguments.integer("memory", memory, 0)
+def best_play(game: Concentration, memory: int | None, name: str = "memory") -> Solution:
+    """Returns the optimal choices in all states; see `concentration`. Caches small solutions.
+
+    `name` is the caller's name for `memory`.
+    """
+    capacity = None if memory is None else _arguments.integer(name, memory, 0)
     # With a single symbol, each turn finds a pair, even without memory.
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
@@ -100,9 +103,19 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
         )
     if max_steps is not None and max_steps > _MAX_STEPS:
         raise _arguments.wrong("max_episode_steps", max_steps, f"at most {_MAX_STEPS:,}, or None")
-    return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
+    copies = game.cards // game.symbols
+    states = count_states(game.symbols, copies, capacity)
+    if states > _MAX_STATES:
+        raise InvalidArgument(
+            f"{name} is {capacity}, which gives the game {states:,} states; expected at most "
+            f"{_MAX_STATES:,}: pass a smaller {name} or deck",
+            field=name,
+        )
+    return _solved(game.symbols, copies, capacity, rewards, max_steps)
 
 
+# The largest number of states at the beginning of a turn; that many take 6 GB.
+_MAX_STATES = 3_500_000
 # A smaller cost of a turn, as a fraction of the largest reward, could be lost in rounding.
 _MIN_COST = 1e-12
 # The limit exists because a solution keeps the choices of each turn.

@@ -11,10 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from twofold.ceilings.memory import Array, Known, Memory, Numbering
-from twofold.errors import InvalidArgument
-
-MAX_STATES = 3_500_000
-"""The largest number of states at the beginning of a turn; that many take 6 GB."""
 
 _PART = 2**16
 """The number of states explored in one batch."""
@@ -95,17 +91,7 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
         symbols: The number of different symbols.
         copies: The number of cards of each symbol.
         capacity: The number of cards that the player remembers; None for all.
-
-    Raises:
-        InvalidArgument: There are too many states.
     """
-    states = count_states(symbols, copies, capacity)
-    if states > MAX_STATES:
-        raise InvalidArgument(
-            f"memory is {capacity}, which gives the game {states:,} states; expected at most "
-            f"{MAX_STATES:,}: pass a smaller memory or deck",
-            field="memory",
-        )
     memory = Memory(capacity, copies)
     begins, opens = Numbering(symbols, memory.dtype), Numbering(symbols, memory.dtype)
     start = Known(np.full((1, symbols), copies), np.zeros((1, symbols), np.int64))

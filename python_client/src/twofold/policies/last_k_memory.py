@@ -42,7 +42,7 @@ class LastKMemory(CardPlayer):
     def __init__(self, envs: Any, k: int | None, seed: int = 0) -> None:
         super().__init__(envs)
         game, lanes = self.game, self.num_envs
-        self._best = best_play(game, k)
+        self._best = best_play(game, k, "k")
         self._max_steps = game.request.max_episode_steps or None
         self._copies = game.cards // game.symbols
         self._is_bounded = self._best.memory.capacity is not None
