@@ -686,6 +686,7 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.NTuple([[0]], [TABLE + np.nan]), "weights", 0),
         (lambda: policies.NTuple([[0]], [TABLE], exponents=33), "exponents", None),
         (lambda: policies.NTuple([[0]], [TABLE], size=(4, 9)), "size", None),
+        (lambda: policies.NTuple([[0], [6]], [TABLE, TABLE], size=(2, 3)), "tuples", 1),
     ],
 )
 def test_an_invalid_policy_is_refused_by_field(call: Any, field: str, lane: int | None) -> None:

@@ -327,7 +327,7 @@ def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
     if patterns is None:
         return default_tuples(game.rows, game.columns)
     if not isinstance(patterns, str):
-        return read_tuples("patterns", patterns)
+        return read_tuples("patterns", patterns, game.rows * game.columns)
     if patterns not in PATTERNS:
         raise InvalidArgument(
             f"patterns is {patterns!r}; expected {', '.join(map(repr, PATTERNS))}, or a list of "

@@ -217,7 +217,8 @@ class NTuple(Policy):
         self.exponents = _arguments.integer("exponents", exponents, 2, 32)
         self.symmetric = _arguments.boolean("symmetric", symmetric)
         self.size = None if size is None else _arguments.sides(size, *Game2048.sides)
-        self.tuples = read_tuples("tuples", tuples)
+        rows, columns = self.size or (8, 8)
+        self.tuples = read_tuples("tuples", tuples, rows * columns)
         given = _arguments.elements("weights", weights, "a list of tables")
         tables = [_arguments.array("weights", table) for table in given]
         if len(tables) != len(self.tuples):
@@ -363,8 +364,8 @@ def check_table(name: str, table: NDArray[Any], shape: tuple[int, ...], **place:
         )
 
 
-def read_tuples(name: str, tuples: object) -> tuple[tuple[int, ...], ...]:
-    """Returns an argument's tuples of cells, 1 ... 256 tuples.
+def read_tuples(name: str, tuples: object, board: int) -> tuple[tuple[int, ...], ...]:
+    """Returns an argument's tuples of cells, 1 ... 256 tuples, on boards with `board` cells.
 
     Raises:
         InvalidArgument: The argument is wrong; `field` is its name, `lane` the tuple's index.
@@ -374,13 +375,14 @@ def read_tuples(name: str, tuples: object) -> tuple[tuple[int, ...], ...]:
         raise InvalidArgument(
             f"{name} contains {len(given)} tuples; expected 1 ... 256", field=name
         )
-    return tuple(tuple(_cells(name, index, cells)) for index, cells in enumerate(given))
+    return tuple(tuple(_cells(name, index, cells, board)) for index, cells in enumerate(given))
 
 
-def _cells(name: str, index: int, cells: object) -> list[int]:
+def _cells(name: str, index: int, cells: object, board: int) -> list[int]:
     try:
         listed = _arguments.elements(f"{name}[{index}]", cells, "a tuple of cells")
-        numbers = [_arguments.integer(f"a cell of {name}[{index}]", cell, 0, 63) for cell in listed]
+        each = f"a cell of {name}[{index}]"
+        numbers = [_arguments.integer(each, cell, 0, board - 1) for cell in listed]
     except InvalidArgument as error:
         raise InvalidArgument(str(error), field=name, lane=index) from None
     if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
