@@ -699,8 +699,14 @@ def strategy(board):
 
 @pytest.mark.long
 @sandboxed
-def test_the_kernel_limits_the_processor_time_of_a_game() -> None:
-    sandbox = Sandbox("while True: pass", file="a.py", memory_mb=256, cpu_seconds=1, unsafe=False)
+@pytest.mark.parametrize("handler", ["SIG_DFL", "SIG_IGN"])
+def test_the_kernel_limits_the_processor_time_of_a_game(handler: str) -> None:
+    source = f"""
+import signal
+signal.signal(signal.SIGXCPU, signal.{handler})
+while True: pass
+"""
+    sandbox = Sandbox(source, file="a.py", memory_mb=256, cpu_seconds=1, unsafe=False)
     question = Question(sandbox.begin(0), b"[]", PATIENCE)
     sandbox.ask([question])
     end = sandbox.end(question.game)

@@ -90,7 +90,8 @@ class End:
     """The exit of a game's process.
 
     Attributes:
-        signal: The name of the signal that killed the process; "" if the process exited.
+        signal: The name of the signal that killed the process; "" if the process exited. SIGXCPU
+            if the process had used up its processor time, even if it ignored this signal.
         cpu_seconds: The processor time used.
     """
 
@@ -131,7 +132,7 @@ class Sandbox:
             with other:
                 theirs = socket.socket(fileno=fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3))
         self._control.settimeout(_PATIENCE)
-        self._made = 0
+        self._made, self._cpu_seconds = 0, cpu_seconds
         package = str(Path(__file__).resolve().parents[1])
         variables = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "HOME": "/"}
         if "LD_LIBRARY_PATH" in os.environ:  # this Python may need it
@@ -211,8 +212,11 @@ class Sandbox:
         if game.end is None:
             game.socket.close()
             status, seconds = self._reply(f"end {game.number}").split()
-            code = int(status)
-            game.end = End(_signal_name(-code) if code < 0 else "", code, float(seconds))
+            code, used = int(status), float(seconds)
+            # The kernel kills a process that ignores SIGXCPU one second later.
+            if code == -signal.SIGKILL and used > self._cpu_seconds:
+                code = -signal.SIGXCPU
+            game.end = End(_signal_name(-code) if code < 0 else "", code, used)
         return game.end
 
     def ask(self, questions: Sequence[Question]) -> None:
