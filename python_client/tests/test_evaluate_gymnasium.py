@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from evaluations import FIRST_SEED, anything, first_legal
+from gymnasium.wrappers.vector import DictInfoToList
 
 import twofold
 from twofold import errors
@@ -180,5 +181,9 @@ def test_environments_that_can_not_be_evaluated_say_why() -> None:
     envs.close()
     envs = gym.vector.AsyncVectorEnv([lambda: gym.make("CartPole-v1")], shared_memory=False)
     with pytest.raises(errors.InvalidArgument, match="shared_memory"):
+        twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)
+    envs.close()
+    envs = DictInfoToList(gym.make_vec("CartPole-v1", vectorization_mode="sync"))
+    with pytest.raises(errors.InvalidArgument, match=r"infos as a list, .* omit .* DictInfoToList"):
         twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=1)
     envs.close()

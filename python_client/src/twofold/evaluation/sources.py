@@ -52,6 +52,12 @@ class Steps:
         lanes = schedule.begins
         if self._observations is None:
             self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
+            if not isinstance(self._infos, Mapping):
+                raise InvalidArgument(
+                    f"env returns infos as a {type(self._infos).__name__}, but evaluation needs "
+                    "Gymnasium's dict of arrays; omit the wrapper DictInfoToList",
+                    field="env",
+                )
             self._mask = self._infos.get("action_mask", self._every_action)
             self._chooser.begin(schedule.active, schedule.lane_player_seeds)
             return
