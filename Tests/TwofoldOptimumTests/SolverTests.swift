@@ -186,6 +186,16 @@ import TwofoldCore
         }
     }
 
+    @Test(arguments: ["boards", "values"])
+    func `a log that is not a regular file is refused by its path`(name: String) throws {
+        let directory = TemporaryDirectory()
+        let log = try directory.path(of: .board(2, 2)) + ".part/" + name
+        try makeDirectories(directory.path(of: .board(2, 2)) + ".part", mode: 0o700)
+        #expect(mkfifo(log, 0o600) == 0)
+        let error = #expect(throws: OptimumFailure.self) { try solve(.board(2, 2), in: directory) }
+        #expect(error?.description == "can't use the log '\(log)': it is not a regular file")
+    }
+
     @Test func `a solver creates the parent folders of its table`() throws {
         let directory = TemporaryDirectory()
         let problem = try OptimumProblem(.board(2, 2), .score)

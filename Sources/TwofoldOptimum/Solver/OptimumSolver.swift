@@ -86,10 +86,10 @@ public struct OptimumSolver: Sendable {
     ) throws -> OptimumTable {
         let rules = OptimumRules(problem)
         let limit = rules.numbers.count
-        let boards = try LayerLog(logs + "/boards", rowBytes: 8, limit: limit)
+        let boards = try log(logs + "/boards", rowBytes: 8, limit)
         let forward = try ForwardPass(rules, workers, boards)
         try forward.run { report(Progress(stage: .forward, tileSum: $0, states: $1)) }
-        let values = try LayerLog(logs + "/values", rowBytes: BackwardPass.rowBytes, limit: limit)
+        let values = try log(logs + "/values", rowBytes: BackwardPass.rowBytes, limit)
         let value = try BackwardPass(
             rules: rules, workers: workers, boards: boards, log: values, playable: forward.playable,
             values: BoardValues(count: forward.playable.count)
@@ -115,6 +115,14 @@ public struct OptimumSolver: Sendable {
                     + "damaged. Remove them and start again")
         }
         return try table.finish(header, at: logs + "/table", then: path)
+    }
+
+    /// Opens or creates a log. Its errors name the log, not the table.
+    private func log(_ path: String, rowBytes: Int, _ limit: Int) throws(OptimumFailure) -> LayerLog {
+        do throws(SystemError) { return try LayerLog(path, rowBytes: rowBytes, limit: limit) } catch {
+            let reason = error.code == EINVAL ? "it is not a regular file" : "\(error)"
+            throw OptimumFailure("can't use the log '\(path)': \(reason)")
+        }
     }
 
     /// Returns the maximum error of a value: half a unit in the last place of a Float, plus the rounding errors of the
