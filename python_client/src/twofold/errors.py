@@ -72,7 +72,7 @@ class RequestError(TwofoldError):
 
 
 class InvalidArgument(RequestError, ValueError, code="INVALID_ARGUMENT"):
-    """An argument is wrong, whatever the session's state.
+    """An argument is invalid, regardless of the session's state.
 
     Fix: Correct the argument that `field` and the message name.
     """
@@ -86,7 +86,7 @@ class NotFound(RequestError, LookupError, code="NOT_FOUND"):
 
 
 class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
-    """The session's state forbids the request: no reset yet, or an ended episode and no autoreset.
+    """The session can't execute the request: no reset yet, or an ended episode without autoreset.
 
     Fix: Reset the boards or run `twofold solve`, as the message says.
     """
@@ -100,7 +100,7 @@ class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
 
 
 class Conflict(RequestError, RuntimeError, code="CONFLICT"):
-    """Another request already used this sequence number, or another session uses this id.
+    """Another request has already used this sequence number, or another session uses this id.
 
     Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
@@ -137,7 +137,7 @@ class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION")
 
 
 class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
-    """The server is about to stop, and no other server replaced it in time.
+    """The server is shutting down, and no other server replaced it in time.
 
     The request stays pending, as after DeadlineExceeded: a duplicate may reach the next server.
 
@@ -285,7 +285,7 @@ class GameFailed(PolicyError):
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
-        call: The same number as `step`, whatever the number of boards; `row` is always None.
+        call: The same number as `step`, for any number of boards; `row` is always None.
         step: The number of steps before the failure.
         reason: The kind of failure in one word; the page "Judging programs and chat models"
             lists the words.
