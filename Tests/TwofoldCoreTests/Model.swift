@@ -129,7 +129,7 @@ extension TestBatch {
             isGoalReached: integer("goal_reached") == 1)
     }
 
-    /// Returns a lane's results from the last call, without those that only a step reports.
+    /// Returns a lane's results from the last call, without the results that only a step reports.
     func stateResults(lane: Int = 0) -> Model.Results {
         Model.Results(
             observation: observation(lane: lane), mask: mask(lane: lane),
@@ -140,7 +140,7 @@ extension TestBatch {
 }
 
 extension Model.Results {
-    /// The results without those that only a step reports.
+    /// The results, except the ones that only a step reports.
     var state: Model.Results {
         var state = self
         (state.reward, state.isTerminated, state.isTruncated) = (0, false, false)

@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite(.everyEngine) struct StepTests {
-    /// The board 8 16 / 32 . on which the 32 can slide right. Whatever tile then appears, no further move is possible.
+    /// The board 8 16 / 32 . on which the 32 can slide right. No further move is possible, regardless of the new tile.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)
 

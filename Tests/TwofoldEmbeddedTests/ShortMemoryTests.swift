@@ -107,7 +107,7 @@ private func play(leaving bytes: Int) throws -> [String] {
     _ = try ask("reset", .seededReset, [UInt8](repeating: 1, count: 8 * lanes))
     let actions = [Int64](repeating: 0, count: lanes)
     let step = try attempt("step") { library.step(id, seq: seq, wide: actions) }
-    // A repeat needs no memory, whatever the width of its actions.
+    // A repeat needs no memory, regardless of the width of its actions.
     leave(MemoryPromise.kept)
     let repeats = [
         library.step(id, seq: seq - 1, wide: actions),

@@ -142,8 +142,8 @@ import TwofoldCore
         }
     }
 
-    /// Solves 2 x 3 boards in a directory with a stopped solver's folder, and compares the table with that of an
-    /// uninterrupted solver.
+    /// Solves 2 x 3 boards in a directory with a stopped solver's folder, and compares the table with an
+    /// uninterrupted solver's table.
     private func expectWhole(_ directory: TemporaryDirectory) throws {
         try solve(.board(2, 3), in: directory)
         let whole = TemporaryDirectory()

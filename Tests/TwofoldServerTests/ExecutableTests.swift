@@ -150,7 +150,7 @@ import ZeroMQ
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         _ = try server.endpoints()
-        // The pipe is full from now on, whatever the server has logged before.
+        // The pipe is full from now on, regardless of what the server has logged before.
         fill(log)
         try server.stop()
     }

@@ -27,7 +27,7 @@ import ZeroMQ
         #expect(message.bytes == pattern(size))
     }
 
-    /// The bytes of a small message move with the struct; those of a large message stay in place.
+    /// The bytes of a small message move with the struct. A large message's bytes stay in place.
     @Test(arguments: sizes)
     func `a message keeps its bytes however often Swift moves it`(size: Int) throws {
         func through(_ message: consuming Message) -> Message { message }

@@ -36,8 +36,8 @@ class Environment(Protocol):
 class Episodes:
     """The records of E episodes.
 
-    Each board contributes the same number of episodes. The first E episodes to finish, on whatever
-    board, would be shorter than average.
+    Each board contributes the same number of episodes, because the first E episodes to finish on
+    any boards would be shorter than average.
     """
 
     starts: Array

@@ -140,8 +140,8 @@ def _play(
     """Replays CHUNK transitions.
 
     Returns:
-        Four arrays (CHUNK,) and a dict. The arrays: True if the action is legal; the new tile's
-        place among the empty cells; the number of empty cells; True if the new tile is a 4. The
+        Four arrays (CHUNK,) and a dict. The arrays are: whether the action is legal, the new tile's
+        place among the empty cells, the number of empty cells, and whether the new tile is a 4. The
         dict maps the name of each compared value to an array, True where the values differ.
     """
     lanes, actions = np.arange(CHUNK), part["action"]

@@ -9,8 +9,8 @@
 
 An observation shows only the cards that are currently visible. The network therefore keeps a state
 for each card of each board. All cards share one recurrent cell (GRU) and the attention between
-cards, so whatever the network learns about one card or pair applies to all. Masked logits are as in
-`ppo.py`. The learning curve goes to TensorBoard and to a JSON file.
+cards, so everything that the network learns about one card or pair applies to all. Logits are
+masked as in `ppo.py`. The learning curve goes to TensorBoard and to a JSON file.
 """
 
 import argparse

@@ -57,7 +57,7 @@ def start_docker() -> None:
 
 
 def find_images() -> None:
-    """Pulls the base images, and builds replacements for those that can't be pulled."""
+    """Pulls the base images, and builds replacements for images that can't be pulled."""
     for image, make in ((DEBIAN, stand_in_for_debian), (SWIFT, stand_in_for_swift)):
         if succeeds("docker", "pull", image):
             print(f"{image}: pulled")

@@ -228,7 +228,7 @@ class Life(Caller):
         return operations.any_of_all(self.random, boards)
 
     def perform(self, boards: Boards, operation: Operation) -> None:
-        """Performs an operation, and compares the outcome with that of the fault-free shadow."""
+        """Performs an operation, and compares the outcome with the fault-free shadow's outcome."""
         boards.pending = operation
         with self.endings(boards, operation.name):
             try:

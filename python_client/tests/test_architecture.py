@@ -31,7 +31,7 @@ def files() -> list[Path]:
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this is no checkout")
+        pytest.skip("this is not a checkout")
     paths = [Path(line) for line in listed.stdout.splitlines()]
     return [
         path

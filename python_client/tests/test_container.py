@@ -28,7 +28,7 @@ class Stage(NamedTuple):
     instructions: list[tuple[str, str]]
 
     def values(self, name: str) -> list[str]:
-        """Returns the values of this instruction, including those of its base stages."""
+        """Returns the values of this instruction here and in the base stages."""
         below = STAGES[self.base].values(name) if self.base in STAGES else []
         return below + [value for each, value in self.instructions if each == name]
 
@@ -91,7 +91,7 @@ def test_only_files_under_version_control_reach_docker(context: set[str]) -> Non
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this is no checkout")
+        pytest.skip("this is not a checkout")
     assert context - set(listed.stdout.splitlines()) == set()
 
 

@@ -372,7 +372,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         alice.reset(seed=0)
         assert not is_admitted(server, keys.of("bob"))
 
-        clients.write_text("this is no list of keys\n")
+        clients.write_text("this is not a list of keys\n")
         server.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "can't reread the list" in log.read_text())
         assert is_admitted(server, keys.of("alice")), "a list that can't be read changes nothing"

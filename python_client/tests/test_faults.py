@@ -419,7 +419,7 @@ def test_the_program_is_looked_for_in_order(
     expected = program("bin", "twofold-server")
     assert lookup.find_program() == expected
     expected = program("checkout", ".build", "release", "twofold-server")
-    assert lookup.find_program() != expected, "that is no checkout of Twofold"
+    assert lookup.find_program() != expected, "that is not a checkout of Twofold"
     (tmp_path / "checkout" / "Package.swift").touch()
     assert lookup.find_program() == expected
     expected = program("checkout", "python_client", "src", "twofold", "_bin", "twofold-server")

@@ -545,7 +545,7 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
 
 
 def memory(process: int) -> bytes:
-    """Returns everything that a process can read of its own memory."""
+    """Returns all of a process's memory that the process itself can read."""
     parts = []
     with open(f"/proc/{process}/mem", "rb", buffering=0) as file:
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -1661,7 +1661,7 @@ def instructions(machine: str) -> list[tuple[int, ...]]:
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> str:
     """Runs a machine's filter on a system call, as the kernel does, and returns its verdict.
 
-    The instructions are those of classic BPF (linux/bpf_common.h), on a struct seccomp_data.
+    The instructions are classic BPF (linux/bpf_common.h), on a struct seccomp_data.
     """
     if architecture is None:
         architecture = seccomp.ARCHITECTURES[machine]

@@ -533,7 +533,7 @@ def test_a_failed_game_is_charged_the_value_of_its_last_board(tables: Path, obje
         infos: Any
         boards, infos = envs.reset(seed=[each.seed])
         regret, got = 0.0, 0.0
-        for _ in range(each.step + 1):  # includes the move played in place of the failed one
+        for _ in range(each.step + 1):  # includes the move that replaces the failed one
             action, got = infos["action_mask"].argmax(axis=1), float(infos[counter][0])
             before = boards.tobytes()
             last = values[before] - actions[before][action[0]]

@@ -48,7 +48,7 @@ def network() -> Any:
 
 @pytest.fixture
 def _small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes new networks from 4-tuples, with tables 256 times smaller than those of 6-tuples."""
+    """Makes new networks from 4-tuples, with tables 256 times smaller than for 6-tuples."""
     tuples = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
     monkeypatch.setattr(train_ntuple, "TUPLES", tuples)
 

@@ -40,7 +40,7 @@ public final class TableDirectory: Sendable {
         return cache + "/twofold"
     }
 
-    /// Returns true if a file exists for the problem, whatever it contains.
+    /// Returns true if a file exists for the problem. Does not check the file's content.
     public func hasTable(of problem: OptimumProblem) -> Bool { access(path(of: problem), F_OK) == 0 }
 
     /// Returns the path of a problem's table.

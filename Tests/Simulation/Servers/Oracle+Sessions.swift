@@ -58,8 +58,8 @@ extension Oracle {
         }
     }
 
-    /// Returns the size of a session's network, plus that of its last request's payload if the payload is long. These
-    /// bytes count in addition to those that the create request reserves.
+    /// Returns the size of a session's network, plus the size of its last request's payload if the payload is long.
+    /// These bytes count in addition to the create request's reservation.
     func countedBytes(of session: SessionID, on server: SimulatedServer) -> Int {
         guard let record = records[Key(session: session, line: server.line)], !record.isLost else { return 0 }
         let kept = record.question?.payload?.count ?? 0

@@ -12,7 +12,7 @@ internal import TwofoldSessions
 ///     request n, repeated:     the same reply, byte for byte
 ///     any other success:       a request was lost, or executed twice
 ///
-/// It sees all messages that servers send, including those that the network then loses.
+/// It sees all messages that servers send, even messages that the network then loses.
 final class Oracle {
     /// A request as it reached a server.
     struct Question {

@@ -19,7 +19,7 @@ def optional_import(module: str, purpose: str, extra: str) -> Any:
     """
     package = module.partition(".")[0]
     try:
-        importlib.import_module(package)  # tells a missing package from a missing module in it
+        importlib.import_module(package)  # is the package missing, or a module in it?
         return importlib.import_module(module)
     except ImportError as error:
         command = f"pip install 'twofold[{extra}]'"

@@ -21,7 +21,7 @@ _MARKS = re.compile(r"[\\`*_{}\[\]|~$]")
 
 
 MISSING_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-"""The errors that reading a file raises if there is no file of this name."""
+"""The errors raised by reading a file that does not exist."""
 
 
 def printable(text: str) -> str:
@@ -191,7 +191,7 @@ def check_writable(path: Path) -> None:
     """Checks that a file can be written.
 
     An existing file keeps its content. A file that the check creates is removed again. Pipes and
-    devices are not opened, because closing a pipe would tell its reader that the data has ended.
+    devices are not opened, because closing a pipe would signal the end of the data to its reader.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         if not os.access(path, os.W_OK):

@@ -420,7 +420,7 @@ def test_a_session_has_at_most_the_allowed_number_of_games(mode: str) -> None:
         games = [call("new_game").facts["game_id"] for _ in range(2)]
         refused = call("new_game")
         assert refused.is_error
-        # Without sessions, the games may be those of other clients at the same address.
+        # Without sessions, the games may belong to other clients at the same address.
         others = f" ({games[0]}, {games[1]})" if mode == "legacy" else ", or try again later"
         assert refused.text == (
             f"2 games are open, which is the maximum; close one with end_game{others}"

@@ -112,7 +112,7 @@ def open_carrier(
 
 
 def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
-    """Returns `keys`, or if it is None and the endpoint is tcp, those of environment variables."""
+    """Returns `keys`; if it is None and the endpoint is tcp, the environment variables' keys."""
     if keys is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
     if not isinstance(keys, CurveKeys):

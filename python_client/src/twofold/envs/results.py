@@ -289,9 +289,9 @@ class Results:
             reply: The reply, with the layout of the finals: the lanes of the k episodes that ended,
                 and (k, …) rows of a reset's arrays and of the infos about optimal play.
             memory: The payload.
-            infos: The step's infos. Those that a reset does not return belong to the old episodes.
-                For the ended lanes, this method copies them to the final infos and clears their
-                masks.
+            infos: The step's infos. The infos that a reset does not return belong to the old
+                episodes. For the ended lanes, this method copies these infos to the final infos,
+                and clears their masks.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)

@@ -225,7 +225,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         seeds: NDArray[np.uint64],
         boards: Array | None,
     ) -> NDArray[np.uint64] | None:
-        """Returns the seeds of a first reset, uint64 (N,). Draws those that the caller omits.
+        """Returns the seeds of a first reset, uint64 (N,). Draws all seeds that the caller omits.
 
         Returns None after an earlier reset, because boards without a seed continue their streams.
         """
@@ -251,8 +251,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             Observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
-            infos like those of `reset`. With SAME_STEP, if a board's episode ends, its observation
-            and infos belong to the new episode. The infos then also contain the ended episodes'
+            infos as from `reset`. With SAME_STEP, if a board's episode ends, its observation and
+            infos belong to the new episode. The infos then also contain the ended episodes'
             last observations and infos: `final_obs`, an object array (N,) with None for other
             boards, and `final_info`. `_final_obs` and `_final_info`, bool (N,), mark valid rows.
 
@@ -479,9 +479,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     ) -> Rollout:
         """Plays many steps from the boards' current states.
 
-        The results are those of a loop that calls a policy and `step`. Each request is limited in
-        size and time, and is applied once. To cancel the rollout, raise an exception in `progress`
-        or in the policy; steps that were already executed are not undone.
+        The results are the same as in a loop that calls a policy and `step`. Each request is
+        limited in size and time, and is applied once. To cancel the rollout, raise an exception in
+        `progress` or in the policy; steps that were already executed are not undone.
 
         A built-in policy plays in the service. A function is called before each step, with the
         observations of the running boards in the environment's form. A policy with a memory
@@ -535,7 +535,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def boards(self) -> Array:
-        """Returns the plain boards, (N, …), whatever the form of observations; changes nothing."""
+        """Returns the plain boards, (N, …), for any form of observations; changes nothing."""
         return self._results.boards(self._results.observed(self._session))
 
     @exactly_once
@@ -567,7 +567,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return tuple(self.game.picture(board, size) for board in boards)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
-        """Draws all boards in a grid, in one picture, whatever the render mode.
+        """Draws all boards in a grid, in one picture, regardless of the render mode.
 
         Args:
             columns: The number of boards in a row; None for about as many columns as rows.

@@ -176,7 +176,7 @@ class Evaluation:
         }
 
     def compare(self, other: Evaluation) -> Comparison:
-        """Compares this policy with that of `other`, game by game on the same seeds.
+        """Compares this policy with the policy of `other`, game by game on the same seeds.
 
         Raises:
             InvalidArgument: The evaluations have different seeds, environments or rules.
@@ -365,7 +365,7 @@ class Comparison:
         second: The second policy's name.
         episodes: The number of game pairs.
         means: The mean scores of both policies.
-        difference: The mean score of the first policy minus that of the second.
+        difference: The first policy's mean score minus the second policy's.
         difference_interval: The 95 % interval of `difference` (bootstrap over pairs).
         wins: The number of pairs in which the first policy scores higher.
         ties: The number of pairs in which neither policy scores higher.

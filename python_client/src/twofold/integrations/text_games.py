@@ -26,7 +26,7 @@ class TextGame:
     """A game whose boards and state of play are described as text.
 
     Args:
-        arguments: The environment's arguments, except those that choose the form of observations.
+        arguments: The environment's arguments, except the ones for the form of observations.
         fixed: The arguments that the adapter sets.
 
     Attributes:

@@ -7,8 +7,8 @@
     )
 
 TRL makes an object for each rollout of a batch and resets it for the next batch. The public methods
-except `reset` are the tools that the model may call. Their docstrings tell the model how to call
-them.
+except `reset` are the tools that the model may call. Their docstrings explain the tools to the
+model.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Game2048Tools(GameTools):
 
     Args:
         arguments: Arguments of `Game2048Env` (size, goal, reward, max_episode_steps, endpoint …),
-            except those that choose the form of observations.
+            except the ones for the form of observations.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -97,7 +97,7 @@ class ConcentrationTools(GameTools):
 
     Args:
         arguments: Arguments of `ConcentrationEnv` (preset, size, reward, max_episode_steps,
-            endpoint …), except peeks and those that choose the form of observations.
+            endpoint …), except peeks and the arguments for the form of observations.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.

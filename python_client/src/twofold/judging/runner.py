@@ -4,8 +4,8 @@
 receives boards on its own socket, and answers each board with an action. Therefore, each game
 starts from a fresh state, and the kernel's limits apply to each game separately.
 
-The judge keeps the boards and applies the rules. It treats whatever a game's process writes to its
-socket as that game's next answer. A misbehaving program can therefore only hurt its own score.
+The judge keeps the boards and applies the rules. It treats everything that a game's process writes
+to its socket as that game's next answer, so a misbehaving program can only hurt its own score.
 """
 
 from __future__ import annotations

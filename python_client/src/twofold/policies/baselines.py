@@ -38,7 +38,7 @@ class RandomPolicy:
 class FixedOrderPolicy:
     """A policy that plays the first legal action.
 
-    In 2048, it tries up, right, down and left, in this order, whatever their action numbers.
+    In 2048, it tries up, right, down and left, in this order, regardless of their numbers.
 
     Raises:
         InvalidArgument: The policy's episodes would never end.

@@ -231,7 +231,7 @@ class FunctionChooser(Chooser):
 
 
 def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
-    """Returns `policy`, whatever the environment.
+    """Returns `policy`, for any environment.
 
     Unlike a lambda, a `functools.partial` of this function can be pickled.
     """
