@@ -31,7 +31,8 @@ final class StandardError: Sendable {
         // counts as ready; the write then fails.
         guard poll(&room, 1, 0) == 1 else { return false }
         let newline = UInt8(ascii: "\n")
-        let bytes = (isCut ? [newline] : []) + line.utf8.prefix(Int(PIPE_BUF) - 2) + [newline]
+        let start: [UInt8] = isCut ? [newline] : []
+        let bytes = start + line.utf8.prefix(Int(PIPE_BUF) - 2) + [newline]
         let written = Platform.write(STDERR_FILENO, bytes, bytes.count)
         if written > 0 { isCut = bytes[written - 1] != newline }
         return written == bytes.count
