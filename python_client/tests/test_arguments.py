@@ -240,18 +240,6 @@ def test_more_boards_than_the_server_allows_are_refused_with_the_limit(server: S
     assert caught.value.field == "num_envs"
 
 
-def test_a_request_above_the_message_limit_is_not_sent(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    envs = twofold.Game2048VectorEnv(100, endpoint=server.ipc)
-    envs._session.link.carrier.limits.max_message_bytes = 500
-    with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 500"):
-        envs.reset(seed=0)
-    envs._session.link.carrier.limits.max_message_bytes = 5000
-    envs.reset(seed=0)
-    envs.close()
-
-
 @pytest.mark.parametrize(
     "endpoint",
     [

@@ -143,6 +143,22 @@ def test_a_step_too_large_for_the_next_server_is_refused_unless_it_was_executed(
     twin.close()
 
 
+@pytest.mark.parametrize("method", ["step", "step_async"])
+def test_an_environment_uses_the_higher_limit_on_messages_of_its_next_server(
+    keeping: Server, method: str
+) -> None:
+    envs, usual = twofold.Game2048VectorEnv(700, endpoint=keeping.ipc), keeping._arguments
+    envs.reset()
+    keeping._arguments += ("--max-message-bytes", "600")
+    restart(keeping)
+    with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 600"):
+        envs.step(np.zeros(700, np.uint8))
+    keeping._arguments = usual
+    restart(keeping)
+    getattr(envs, method)(np.zeros(700, np.uint8))
+    envs.close()
+
+
 def test_a_client_that_was_shut_out_stays_shut_out(keeping: Server) -> None:
     first = make(keeping.ipc)
     play(first, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import warnings
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from twofold.errors import (
     RequestError,
     ResourceExhausted,
     ShuttingDown,
+    TransportError,
     UnsupportedVersion,
     from_reply,
 )
@@ -204,11 +206,17 @@ class Carrier(abc.ABC):
                 stacklevel=2,
             )
 
-    def check_size(self, call: Call) -> None:
-        """Raises ResourceExhausted for a request larger than the service accepts."""
+    def check_size(self, call: Call, deadline: float) -> None:
+        """Raises ResourceExhausted for a request larger than the service accepts.
+
+        Asks for the limits again first, because a restarted server may have a higher one.
+        """
         size = max(len(call.request), len(call.payload or b""))
+        if 0 < self.limits.max_message_bytes < size:
+            with contextlib.suppress(RequestError, TransportError):
+                self.hello(deadline)
         limit = self.limits.max_message_bytes
-        if limit and size > limit:
+        if 0 < limit < size:
             raise ResourceExhausted(
                 f"{call.slot} needs a {size}-byte message; the server at {self.endpoint} "
                 f"accepts max_message_bytes = {limit}: use fewer boards, or raise this limit"

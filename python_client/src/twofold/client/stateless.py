@@ -58,7 +58,7 @@ class Client:
         encoded = request.SerializeToString()
         call = Call(slot, 0, encoded, payload, reply_size=None, patience=_PATIENCE)
         with self._turn(deadline) as carrier:
-            carrier.check_size(call)
+            carrier.check_size(call, deadline)
             while True:
                 try:
                     return carrier.ask(call, deadline)

@@ -137,7 +137,7 @@ class ZeroMQCarrier(Carrier):
         room: Buffer | None,
     ) -> Answer:
         call = steps.call(seq, actions)
-        self.check_size(call)
+        self.check_size(call, deadline)
         plain = _STEP_REPLY[:1] + seq.to_bytes(8, "little") + _STEP_REPLY[9:]
         return self.exchange(call, deadline, room, plain)
 
@@ -215,7 +215,7 @@ class ZeroMQCarrier(Carrier):
         with contextlib.suppress(RequestError, DeadlineExceeded):
             self.hello(deadline)
         try:
-            self.check_size(call)
+            self.check_size(call, deadline)
         except ResourceExhausted as error:
             # The previous server may have executed the request.
             self._copies += 1

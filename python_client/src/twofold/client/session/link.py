@@ -114,7 +114,9 @@ class Link:
                 if answer[0] is DONE:
                     return answer
             else:
-                answer = self.carrier.exchange(self.encode(operation, seq), deadline, into)
+                answer = self.carrier.exchange(
+                    self.encode(operation, seq, deadline), deadline, into
+                )
             if not answer[0].HasField("error"):
                 return answer
             error = from_reply(answer[0].error)
@@ -177,7 +179,7 @@ class Link:
             payload = memory
         return last, payload
 
-    def encode(self, operation: Operation, seq: int) -> Call:
+    def encode(self, operation: Operation, seq: int, deadline: float) -> Call:
         """Encodes an operation as the session's request `seq`.
 
         Raises:
@@ -191,7 +193,7 @@ class Link:
         else:
             request = self._steps.header + seq.to_bytes(8, "little") + request
             call = Call(slot, seq, request, payload, self._reply_sizes.get(slot, 0), room)
-        self.carrier.check_size(call)
+        self.carrier.check_size(call, deadline)
         return call
 
     def _set_spec(self, epoch: int, spec: environment.CreateReply) -> None:

@@ -226,7 +226,8 @@ class Session(Calls):
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
         is_due = self._journal is not None and self._journal.is_due
         if self.link.carrier.is_remote and not is_due and self.state.wants(operation) is _SEND:
-            self._send(Sent(self.state.seq + 1, operation))
+            state = Sent(self.state.seq + 1, operation)
+            self._send(state, self.surroundings.now() + self._timeout)
 
     # ---- the life of one request -----------------------------------------------------------------
 
@@ -296,9 +297,9 @@ class Session(Calls):
         self.state = state.answered(answer)
         return answer
 
-    def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
+    def _send(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
         """Sets the session's state, and sends the state's request without waiting."""
-        call = self.link.encode(state.operation, state.seq)
+        call = self.link.encode(state.operation, state.seq, deadline)
         self.state = state
         self.link.carrier.begin(call)
         return DONE, NO_PAYLOAD
