@@ -24,7 +24,10 @@ METADATA_KEY = b"twofold"
 NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
-NOT_RECORDED = ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key")
+NOT_RECORDED = (
+    *("autoreset_mode", "vectorization_mode", "render_mode"),
+    *("obs", "observation_key", "mask_key"),
+)
 """The arguments of an environment that no file records: datasets are written with the defaults."""
 GROUP_ROWS = 262_144
 """The maximum number of rows in a row group. Only a few row groups are in memory at a time."""
