@@ -333,8 +333,8 @@ def test_the_arguments_of_another_game_are_refused(
 ) -> None:
     assert cli.main(["evaluate", "random", "--env", env, *flag]) == 2
     message = capsys.readouterr().err
-    assert message.startswith(f"twofold evaluate: {flag[0]} is for twofold/")
-    assert message.endswith(f" only, not for {env}\n")
+    assert message.startswith(f"twofold evaluate: {flag[0]} applies to twofold/")
+    assert message.endswith(f" only, not to {env}\n")
 
 
 def test_an_environment_of_another_package_gets_only_the_given_arguments() -> None:
@@ -347,7 +347,7 @@ def test_an_environment_of_another_package_gets_only_the_given_arguments() -> No
 def test_two_spellings_of_a_path_name_the_same_result(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     check_outputs([tmp_path / "a", tmp_path / "folder" / "a"])
-    with pytest.raises(errors.InvalidArgument, match="a is named for two results"):
+    with pytest.raises(errors.InvalidArgument, match="a is given for two results"):
         check_outputs([tmp_path / "a", tmp_path / "folder" / ".." / "a"])
 
 

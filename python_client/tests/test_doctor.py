@@ -401,7 +401,12 @@ def encrypted(keys: Keys) -> Iterator[Server]:
     ("server_key", "client_key", "found", "fix"),
     [
         (None, None, "requires a key", "name both files"),
-        ("server.key", "eve.key_secret", "refuses this client's key", "Give the operator your"),
+        (
+            "server.key",
+            "eve.key_secret",
+            "refuses this client's key",
+            "Ask the operator to add your",
+        ),
         ("eve.key", "alice.key_secret", "disconnects during the handshake", "Ask the operator for"),
     ],
 )
@@ -616,7 +621,7 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("twofold.judging.sandbox.Sandbox.ask", lambda *_: None)
         _, findings = doctor()
         assert findings["sandbox"]["status"] == "warning"
-        assert findings["sandbox"]["found"] == "a sandboxed program gives no answer"
+        assert findings["sandbox"]["found"] == "a sandboxed program does not answer"
 
     def refuse(*_: object, **__: object) -> None:
         raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")

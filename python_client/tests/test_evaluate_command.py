@@ -239,7 +239,7 @@ def test_the_command_refuses_options_of_another_player(
     words: str, player: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["evaluate", "random", "--episodes", "2", *words.split()]) == 2
-    assert f"{words.split()[0]} is only for --{player}" in capsys.readouterr().err
+    assert f"{words.split()[0]} requires --{player}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_the_command_refuses_options_of_another_player(
         ("--plot {}/a.unknown", 2, "unknown"),
         ("--plot .", 2, ". is a folder; expected a file"),
         ("--save . --against random", 1, "Is a directory"),
-        ("--save {}/a.json --record best {}/a.json", 2, "named for two results"),
+        ("--save {}/a.json --record best {}/a.json", 2, "given for two results"),
     ],
 )
 def test_the_command_checks_its_files_before_the_first_game(

@@ -307,7 +307,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
     assert f"repeat with         {command}" in text
     assert f"\nrepeat with\n\n    {command}" in first.to_markdown()
     assert first.card["seeds"] == "drawn for these games"
-    assert against.card["seeds"] == "the same as those of my program.py"
+    assert against.card["seeds"] == "the same as for my program.py"
     assert against.card["repeat with"] == command
     assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluations"][0]
@@ -647,7 +647,7 @@ def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
         if found.step:
             break
     assert found.step == 1
-    assert (found.reason, found.detail) == ("timeout", f"gave no answer within {seconds:g} s")
+    assert (found.reason, found.detail) == ("timeout", f"did not answer within {seconds:g} s")
 
 
 @sandboxed
@@ -1418,7 +1418,7 @@ def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
 def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twofold.judging.sandbox._START", "import time; time.sleep(1e6)")
     monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
-    with pytest.raises(errors.SandboxUnavailable, match=r"no answer within 0\.2 s"):
+    with pytest.raises(errors.SandboxUnavailable, match=r"did not answer within 0\.2 s"):
         Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
 
 

@@ -317,7 +317,7 @@ def test_a_game_of_another_engine_is_imported_from_its_boards(arguments: dict[st
     verified = again.verify()
     assert (verified.score, verified.moves) == (game.score, game.moves)
     assert verified.spawns_fit
-    assert "fit the spawn law" in str(verified)
+    assert "fit the spawn probabilities" in str(verified)
 
 
 def test_a_recording_may_start_in_the_middle_of_a_game(tmp_path: Path) -> None:

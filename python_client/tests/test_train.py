@@ -464,7 +464,7 @@ def test_two_trainings_do_not_overwrite_each_other(
         if next(once, False):
             train(**SMALL, steps=6400, file=file, resume=resume)
 
-    with pytest.raises(InvalidArgument, match="saved by another training meanwhile") as raised:
+    with pytest.raises(InvalidArgument, match="another training run has saved") as raised:
         train(**SMALL, **more, file=file, resume=resume, progress=save_another)
     assert raised.value.field == "file"
     assert played_in(file) == 100
@@ -818,7 +818,7 @@ def test_the_plot_must_not_replace_the_network(
     pytest.importorskip("matplotlib")
     file = str(tmp_path / "agent.png")
     assert cli.main(["train", file, "--size", "2", "--steps", "64", "--plot", file]) == 2
-    assert "is named for two results" in capsys.readouterr().err
+    assert "is given for two results" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

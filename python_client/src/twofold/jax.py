@@ -166,7 +166,7 @@ class JaxEnv:
     def __init__(self, env: str, num_envs: int, arguments: Mapping[str, Any]) -> None:
         for name in arguments:
             if name in _POINTLESS or name.startswith("render"):
-                raise InvalidArgument(f"{name} has no meaning for JAX; omit it", field=name)
+                raise InvalidArgument(f"{name} does not apply to JAX; omit it", field=name)
         self.game, others = BY_ID[env].spec.split(arguments)
         others.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
         settings = Settings.read("twofold.jax.make", self.game, {**others, "endpoint": "embedded"})

@@ -126,7 +126,7 @@ def test_a_card_that_cannot_be_flipped_gets_a_sentence() -> None:
     assert tools.turn_card(0).startswith("Card 0 shows ")
     answer = tools.turn_card(0)
     assert answer.startswith("Card 0 is face up already.\n")
-    assert answer.endswith("Card 0 lies open: turn its mate.")
+    assert answer.endswith("Card 0 is face up: find its match.")
     ends_turn = ConcentrationTools(size=2, illegal_action="end_turn")
     ends_turn.reset(seed=1)
     ends_turn.turn_card(0)

@@ -59,7 +59,7 @@ def check_outputs(paths: Iterable[Path], *inputs: str | Path) -> None:
             raise InvalidArgument(f"{problem}; name a different file for the result", field="file")
         check_writable(path)
         if path.resolve() in checked:
-            problem = f"{path} is named for two results"
+            problem = f"{path} is given for two results"
             raise InvalidArgument(f"{problem}; name a different file for each", field="file")
         checked.add(path.resolve())
 

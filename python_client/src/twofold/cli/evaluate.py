@@ -152,7 +152,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
         for name in names if getattr(arguments, player) is None else ():
             if getattr(arguments, name) != arguments.defaults[name]:
                 option = name.replace("_", "-")
-                raise InvalidArgument(f"--{option} is only for --{player}", field=name)
+                raise InvalidArgument(f"--{option} requires --{player}", field=name)
     if arguments.strategy is not None:
         yield Strategy.load(
             arguments.strategy,
@@ -258,7 +258,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         if result.secret is not None:
             card = {**result.card}
             if results:
-                card["seeds"] = f"the same as those of {results[0].policy}"
+                card["seeds"] = f"the same as for {results[0].policy}"
             first = results[0] if results else result
             card["repeat with"] = _command(arguments, first, len(seeds))
             result = replace(result, card=card)

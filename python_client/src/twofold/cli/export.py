@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         for name in ("author", "author_email", "code_permalink"):
             if getattr(arguments, name) is not None:
                 option = name.replace("_", "-")
-                raise InvalidArgument(f"--{option} is only for --minari", field=name)
+                raise InvalidArgument(f"--{option} requires --minari", field=name)
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         if arguments.minari is None:

@@ -94,7 +94,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
             if value is not None and played in BY_ID and played != env:
                 flag = name.replace("_", "-")
                 raise InvalidArgument(
-                    f"--{flag} is for {env} only, not for {arguments.env}", field=name
+                    f"--{flag} applies to {env} only, not to {arguments.env}", field=name
                 )
             given[name] = value
     given["max_episode_steps"] = arguments.max_episode_steps

@@ -419,7 +419,7 @@ class EmbeddedLearner:
     def _call(self) -> None:
         status = self._learn(self._learner, self._reply)
         if status != _ANSWERED:
-            raise ProtocolError(f"the library did not learn: it returned status {status}")
+            raise ProtocolError(f"the library failed to train: it returned status {status}")
         header = ctypes.string_at(self._header, self._reply.header_size)
         reply = envelope.Reply.FromString(header)
         if reply.HasField("error"):

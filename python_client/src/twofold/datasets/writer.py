@@ -170,7 +170,7 @@ class Lanes:
         if (recorded.rows, recorded.columns) != (played.rows, played.columns):
             raise InvalidArgument(
                 f"the boards of {env} are {played.rows} x {played.columns}, which no argument "
-                "says; pass size, or register the environment with kwargs={'size': …}",
+                "specifies; pass size, or register the environment with kwargs={'size': …}",
                 field="env",
             )
 

@@ -140,7 +140,7 @@ def _open_files() -> Finding:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"this process may open {soft:,} files"
     if soft < _MIN_FILES:
-        return failed("open files", text, f"Run `ulimit -n {_MIN_FILES}` in the shell beforehand.")
+        return failed("open files", text, f"Run `ulimit -n {_MIN_FILES}` in the shell first.")
     return ok("open files", text)
 
 
@@ -186,7 +186,7 @@ def _sandbox() -> Finding:
     except SandboxUnavailable as error:
         return warning("sandbox", f"refused: {error.missing or error}", fix)
     if question.answer != b"0":
-        return warning("sandbox", "a sandboxed program gives no answer", fix)
+        return warning("sandbox", "a sandboxed program does not answer", fix)
     if os.geteuid() == 0:
         return ok("sandbox", "a sandboxed program plays; judge as an ordinary user, not as root")
     return ok("sandbox", "a sandboxed program plays")

@@ -29,8 +29,8 @@ _NO_KEYS = (
     "`--curve-clients`, and name both files (--curve-server, --curve-client)."
 )
 _OWN_KEY = (
-    "Give the operator your public key for the list given as `--curve-clients`; the server reads "
-    "the list again on SIGHUP."
+    "Ask the operator to add your public key to the list given as `--curve-clients`; the server "
+    "reads the list again on SIGHUP."
 )
 _SERVER_KEY = "Ask the operator for the server's public key, and name its file (--curve-server)."
 _NOT_ENCRYPTED = (

@@ -296,7 +296,7 @@ class Concentration(GameSpec):
         """Returns a sentence that asks for the next card."""
         open_card = infos["open_card"]
         if open_card >= 0:
-            return f"Card {open_card} lies open: turn its mate."
+            return f"Card {open_card} is face up: find its match."
         return f"Turn a card, 0 ... {self.cards - 1}, numbered row by row."
 
     def refusal(self, number: int, board: NDArray[Any]) -> str:

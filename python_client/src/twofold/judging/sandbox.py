@@ -180,7 +180,7 @@ class Sandbox:
             reply = b""
         except TimeoutError:
             raise SandboxUnavailable(
-                f"the process that runs the games gave no answer within {_PATIENCE:g} s",
+                f"the process that runs the games did not answer within {_PATIENCE:g} s",
                 missing="an answer in time",
             ) from None
         if not reply:

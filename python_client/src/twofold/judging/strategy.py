@@ -233,7 +233,7 @@ class StrategyPlayer:
                 return Failure("timeout", f"took longer than {question.timeout:g} s to load")
             if question.game.seconds >= self._strategy.game_timeout:
                 return Failure("timeout", f"took {self._strategy.game_timeout:g} s for all moves")
-            return Failure("timeout", f"gave no answer within {question.timeout:g} s")
+            return Failure("timeout", f"did not answer within {question.timeout:g} s")
         if answer:
             reason, _, detail = answer.decode(errors="replace").partition("\n")
             if reason[:1] == "!" and reason[1:] in _REPORTED:

@@ -160,7 +160,7 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
     with _reading(path) as arrays:
         symmetric = bool(arrays["symmetric"])
         if network_form(tuples_of(arrays), int(arrays["exponents"]), symmetric=symmetric) != form:
-            raise InvalidArgument("its network has a different form from that of its training")
+            raise InvalidArgument("its network does not have the form that its training needs")
         # One table at a time, because a copy of all could exceed the memory.
         for index, weights in enumerate(tables(learner.weights, form)):
             weights[:] = _numbers(arrays, f"weights_{index}", weights.shape)

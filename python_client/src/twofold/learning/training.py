@@ -304,7 +304,7 @@ def _game(env_arguments: Mapping[str, Any]) -> Game2048:
     if "endpoint" in env_arguments:
         raise InvalidArgument(
             "endpoint is given, but a network learns only in this process, because a long request "
-            "would hold the server; omit it",
+            "would block the server; omit it",
             field="endpoint",
         )
     if env_arguments.get("reward") is not None:
@@ -319,7 +319,7 @@ def _game(env_arguments: Mapping[str, Any]) -> Game2048:
         )
     Settings.read("train", game, others)
     for name in others:
-        raise InvalidArgument(f"{name} has no meaning for training; omit it", field=name)
+        raise InvalidArgument(f"{name} does not apply to training; omit it", field=name)
     return game
 
 
@@ -336,7 +336,7 @@ def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
         )
     if (game.rows, game.columns) != (4, 4):
         raise InvalidArgument(
-            f"patterns is {patterns!r}, which is for boards of 4 x 4; omit it, or pass a list of "
+            f"patterns is {patterns!r}, which is for 4 x 4 boards; omit it, or pass a list of "
             "tuples of cells",
             field="patterns",
         )
@@ -449,8 +449,8 @@ class _Run:
         del self.versions[:-1]
         if is_changed:
             raise InvalidArgument(
-                f"{file} was saved by another training meanwhile; this one is in {self.file}. Pass "
-                "a different file for each training",
+                f"another training run has saved {file}; this one is in {self.file}. Pass a "
+                "different file for each training run",
                 field="file",
             )
 

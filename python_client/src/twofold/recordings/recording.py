@@ -18,7 +18,7 @@ from twofold.recordings import file_format, replay
 from twofold.recordings.replay import Generator, RecordingRules, Step
 
 _LONGEST = 1 << 24  # bytes of a file; JSON takes about 24 times as much memory
-_PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fitting the spawn law
+_PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fitting
 _FEW = 5.0  # the chi-square test holds only for numbers of tiles with at least this variance
 _ROUNDING = 1e-9  # variances below this share of the largest are rounding errors
 
@@ -324,7 +324,7 @@ class Verification:
             return f"{text}; every new tile follows from the generator"
         fit = "fit" if self.spawns_fit else "do NOT fit"
         return (
-            f"{text}; the new tiles {fit} the spawn law (cells p = {self.cells_p:.3g}, "
+            f"{text}; the new tiles {fit} the spawn probabilities (cells p = {self.cells_p:.3g}, "
             f"fours p = {self.fours_p:.3g})"
         )
 
