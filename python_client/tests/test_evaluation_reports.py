@@ -259,9 +259,9 @@ def test_the_rule_card_shows_rules_and_means() -> None:
     expected = {
         "environment": "twofold/Game2048-v0",
         "size": "3 x 4",
-        "spawn law": "2 with 0.75, 4 with 0.25, every empty cell equally likely",
+        "spawn law": "2 with 0.75, 4 with 0.25, all empty cells alike",
         "start tiles": 2,
-        "goal": "64, play continues",
+        "goal": "64, play goes on",
         "illegal action": "nothing happens",
         "step limit": 50,
         "policy": "Searching",

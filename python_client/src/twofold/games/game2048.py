@@ -279,14 +279,13 @@ class Game2048(GameSpec):
         """Returns the size, spawns, goal, illegal action and score for the rule card."""
         config = self.request.game2048
         four = config.four_probability
-        at_goal = "ends the game" if config.stop_at_goal else "play continues"
         return {
             "size": f"{config.rows} x {config.columns}",
-            "spawn law": f"2 with {1 - four:g}, 4 with {four:g}, every empty cell equally likely",
+            "spawn law": f"2 with {1 - four:g}, 4 with {four:g}, all empty cells alike",
             "start tiles": config.start_tiles,
-            "goal": f"{config.goal}, {at_goal}",
+            "goal": f"{config.goal}, {'ends the game' if config.stop_at_goal else 'play goes on'}",
             "illegal action": dict(_ILLEGAL_ACTIONS.values())[config.illegal_action],
-            "score": "sum of merged values, for any reward",
+            "score": "sum of merged values, whatever the reward",
         }
 
     @staticmethod

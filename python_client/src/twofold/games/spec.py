@@ -198,7 +198,8 @@ class GameSpec(abc.ABC):
         """Returns the rules that affect results, in words for the rule card.
 
         They include "score" if the game's score is independent of the reward. Otherwise, the score
-        is the sum of the rewards.
+        is the sum of the rewards. Saved evaluations contain these words, and only evaluations with
+        the same words can be compared.
         """
 
     @abc.abstractmethod
