@@ -300,3 +300,10 @@ def test_a_network_with_another_number_of_values_is_a_policy_error() -> None:
     policy = twofold.policies.TorchPolicy(torch.nn.Flatten(), "flat")
     with pytest.raises(errors.PolicyError, match=r"returned shape \(1000, 16\)"):
         twofold.evaluate(policy, endpoint="embedded")
+
+
+@pytest.mark.parametrize("values", [[np.nan] * 4, [0.0, np.nan, 1.0, 2.0]], ids=str)
+def test_a_network_that_returns_nan_is_a_policy_error(values: Any) -> None:
+    policy = twofold.policies.TorchPolicy(lambda boards: torch.tensor([values] * len(boards)))
+    with pytest.raises(errors.PolicyError, match=r"values for row 0 are .*nan"):
+        twofold.evaluate(policy, episodes=3, endpoint="embedded")

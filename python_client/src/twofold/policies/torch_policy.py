@@ -89,5 +89,17 @@ def network_card(parameters: Iterable[Any]) -> Mapping[str, Any]:
 
 
 def best_legal(values: NDArray[Any], action_mask: NDArray[Any]) -> NDArray[Any]:
-    """Returns the legal action with the highest value in each row, (K,)."""
-    return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))
+    """Returns the legal action with the highest value in each row, (K,).
+
+    Raises:
+        InvalidArgument: The value of a legal action is NaN, which `argmax` would choose.
+    """
+    legal = np.where(action_mask == 1, values, -np.inf)
+    is_wrong = np.isnan(legal).any(axis=1)
+    if is_wrong.any():
+        row = int(is_wrong.argmax())
+        raise InvalidArgument(
+            f"the network's values for row {row} are {values[row].tolist()}; expected numbers",
+            field="net",
+        )
+    return np.asarray(legal.argmax(axis=1))
