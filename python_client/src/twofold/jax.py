@@ -554,7 +554,15 @@ def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...
     if (key is None) == (seeds is None):
         raise InvalidArgument(f"{method} needs either key or seeds", field="seeds")
     if key is not None:
-        return jax.random.bits(key, (*lead, 2), "uint32")
+        try:
+            return jax.random.bits(key, (*lead, 2), "uint32")
+        except (TypeError, ValueError):
+            shown = f"an array of shape {np.shape(key)}" if np.ndim(key) else repr(key)
+            raise InvalidArgument(
+                f"key is {shown}; expected a single key of jax.random for all boards, or one "
+                "integer for each board as seeds=",
+                field="key",
+            ) from None
     if isinstance(seeds, jax.Array):
         if seeds.dtype == np.uint32 and seeds.ndim and seeds.shape[-1] == 2:
             return seeds

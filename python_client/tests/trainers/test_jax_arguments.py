@@ -99,6 +99,19 @@ def test_wrong_seeds_are_refused(env: twofold.jax.JaxEnv, seeds: Any) -> None:
     assert caught.value.field == "seeds"
 
 
+@pytest.mark.parametrize(
+    "key",
+    [jax.random.split(jax.random.key(0), 3), jax.random.split(jax.random.PRNGKey(0), 3), 7, "key"],
+    ids=["keys", "old keys", "int", "str"],
+)
+def test_anything_but_a_single_key_is_refused(env: twofold.jax.JaxEnv, key: Any) -> None:
+    boards = np.zeros((3, 4, 4), np.uint8)
+    for call in (env.reset, lambda key: env.spawn(boards, key)):
+        with pytest.raises(InvalidArgument, match=r"single key of jax\.random") as caught:
+            call(key)
+        assert caught.value.field == "key"
+
+
 def test_a_key_and_seeds_exclude_each_other(env: twofold.jax.JaxEnv) -> None:
     boards = np.zeros((3, 4, 4), np.uint8)
     for call in (env.reset, lambda *key, **seeds: env.spawn(boards, *key, **seeds)):
