@@ -170,6 +170,27 @@ def test_lanes_that_wait_get_legal_actions_too_and_scores_keep_their_halves() ->
     envs.close()
 
 
+class ReversedActions(gym.vector.VectorWrapper[Any, Any, Any]):
+    """Numbers the actions backwards."""
+
+    def reset(self, **arguments: Any) -> Any:
+        observations, infos = self.env.reset(**arguments)
+        return observations, infos | {"action_mask": infos["action_mask"][:, ::-1]}
+
+    def step(self, actions: Any) -> Any:
+        *results, infos = self.env.step(3 - actions)
+        return *results, infos | {"action_mask": infos["action_mask"][:, ::-1]}
+
+
+def test_a_game_whose_actions_a_wrapper_changed_has_no_recording() -> None:
+    envs = ReversedActions(gym.make_vec("twofold/Game2048-v0", 4, endpoint="embedded"))
+    result = twofold.evaluate(first_legal, env=envs, episodes=4, record=True)
+    envs.close()
+    with pytest.raises(errors.InvalidArgument, match="because a wrapper of env changed") as caught:
+        result.recording("best")
+    assert caught.value.field == "env"
+
+
 def test_environments_that_can_not_be_evaluated_say_why() -> None:
     envs: Any = gym.vector.SyncVectorEnv([lambda: Picky(start=1)])
     with pytest.raises(errors.InvalidArgument, match="begin at 1"):

@@ -19,7 +19,7 @@ from twofold import _arguments
 from twofold._tables import table
 from twofold._text import markdown, printable
 from twofold.envs.results import Array
-from twofold.errors import GameFailed, InternalError, InvalidArgument
+from twofold.errors import GameFailed, InvalidArgument
 from twofold.evaluation import report
 from twofold.evaluation.action_log import ActionLog
 from twofold.evaluation.regret import Regret
@@ -208,7 +208,8 @@ class Evaluation:
             which: "best", "worst" or "median" by score, or an episode's number.
 
         Raises:
-            InvalidArgument: The game does not exist, or nothing was recorded.
+            InvalidArgument: The game does not exist, nothing was recorded, or a wrapper of the
+                environment changed the recorded actions.
         """
         if self.log is None:
             raise InvalidArgument(
@@ -220,9 +221,10 @@ class Evaluation:
         about = {"policy": self.policy, "episode": episode}
         recording = Recording.of_seed(self.log.rules, seed, actions, about)
         if recording.score != self.scores[episode]:
-            raise InternalError(
-                f"episode {episode} scored {self.scores[episode]}, "
-                f"but its replay scored {recording.score}"
+            raise InvalidArgument(
+                f"episode {episode} scored {self.scores[episode]}, but its replay scored "
+                f"{recording.score}, because a wrapper of env changed the actions or the boards",
+                field="env",
             )
         return recording
 
