@@ -171,5 +171,5 @@ def check_vector_env(
     for finding in report.remarks + [one for one in report.skipped if one.check not in skip]:
         warnings.warn(f"check_vector_env: {finding}", stacklevel=2)
     if report.failures:
-        raise ConformanceError(type(subject.envs.unwrapped).__name__, report)
+        raise ConformanceError(type(subject.envs).__name__, report)
     return report
