@@ -159,6 +159,22 @@ def test_an_environment_uses_the_higher_limit_on_messages_of_its_next_server(
     envs.close()
 
 
+def test_a_request_above_the_last_servers_limit_waits_for_the_next_server(keeping: Server) -> None:
+    usual = keeping._arguments
+    keeping._arguments += ("--max-message-bytes", "4096")
+    restart(keeping)
+    envs = twofold.Game2048VectorEnv(1000, endpoint=keeping.ipc, timeout=1)
+    with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 4096"):
+        envs.reset(seed=0)
+    keeping.terminate()
+    with pytest.raises(errors.DeadlineExceeded):
+        envs.reset(seed=0)
+    keeping._arguments = usual
+    keeping.start_again()
+    envs.reset(seed=0)
+    envs.close()
+
+
 def test_a_client_that_was_shut_out_stays_shut_out(keeping: Server) -> None:
     first = make(keeping.ipc)
     play(first, 5)

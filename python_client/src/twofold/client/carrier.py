@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import warnings
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from twofold.errors import (
     RequestError,
     ResourceExhausted,
     ShuttingDown,
-    TransportError,
     UnsupportedVersion,
     from_reply,
 )
@@ -213,8 +211,7 @@ class Carrier(abc.ABC):
         """
         size = max(len(call.request), len(call.payload or b""))
         if 0 < self.limits.max_message_bytes < size:
-            with contextlib.suppress(RequestError, TransportError):
-                self.hello(deadline)
+            self.hello(deadline)
         limit = self.limits.max_message_bytes
         if 0 < limit < size:
             raise ResourceExhausted(

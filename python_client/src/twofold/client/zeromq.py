@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -212,15 +211,16 @@ class ZeroMQCarrier(Carrier):
         """
         if max(len(call.request), len(call.payload or b"")) <= _ACCEPTED_BYTES:
             return None
-        with contextlib.suppress(RequestError, DeadlineExceeded):
-            self.hello(deadline)
         try:
+            self.hello(deadline)
             self.check_size(call, deadline)
         except ResourceExhausted as error:
             # The previous server may have executed the request.
             self._copies += 1
             code = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
             return envelope.Reply(error=envelope.Error(code=code, message=str(error))), NO_PAYLOAD
+        except (RequestError, DeadlineExceeded):
+            pass
         return None
 
     def drop(self) -> None:
