@@ -61,6 +61,7 @@ def test_a_game_of_2048_equals_the_environments_game(endpoint: str) -> None:
         ({"max_episode_steps": 3}, "the step limit was reached"),
         ({"goal": 8, "stop_at_goal": True}, "8 is reached"),
         ({"illegal_action": "terminate"}, "that action was illegal"),
+        ({"illegal_action": "terminate", "max_episode_steps": 12}, "that action was illegal"),
     ],
 )
 def test_the_end_of_a_game_is_explained(arguments: dict[str, Any], end: str) -> None:
@@ -69,6 +70,19 @@ def test_the_end_of_a_game_is_explained(arguments: dict[str, Any], end: str) -> 
     while not tools.is_over:
         answer = tools.move("up")
     assert answer.endswith(f"The game is over: {end}.")
+
+
+def test_a_reset_begins_a_new_episode_in_a_separate_paragraph() -> None:
+    tools = Game2048Tools(max_episode_steps=20)
+    first = tools.reset(seed=3)
+    assert first == f"\n\n{tools._game.text()}"
+    while not tools.is_over:
+        tools.move(tools._game.legal[0])
+    assert tools.reward > 0
+    assert tools.reset(seed=3) == first
+    assert (tools.reward, tools.is_over) == (0.0, False)
+    answer = tools.move(tools._game.legal[0])
+    assert answer.startswith(Game2048.text(tools._game.board))  # a legal move needs no sentence
 
 
 def test_an_illegal_action_is_not_to_blame_if_a_start_tile_is_the_goal() -> None:
