@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 import pytest
+from raw import statistics_of
 from servers import PATIENCE, Server
 
 from twofold import cli
@@ -147,6 +148,7 @@ def test_a_game_of_2048_equals_the_environments_game(connect: Connect) -> None:
         answer = call("new_game", rows=3, seed=5)
         game = answer.facts["game_id"]
         assert answer.facts["seed"] == 5
+        assert answer.text.startswith(f"Game {game}, seed 5.\n")
         while not is_over:
             assert Game2048.text(board) in answer.text
             action = int(generator.integers(4))
@@ -201,6 +203,13 @@ def test_a_hint_is_the_action_of_expectimax_and_changes_nothing(connect: Connect
         assert call("hint", game_id=small) == (True, "hints in 2048 need a 4 x 4 board", {})
 
 
+def test_a_hint_comes_from_the_server_of_the_boards(own_server: Server, mode: str) -> None:
+    with connected(make_mcp_server(endpoint=own_server.tcp), mode) as call:
+        game = call("new_game").facts["game_id"]
+        assert not call("hint", game_id=game).is_error
+        assert statistics_of(own_server.ipc).counters.sessions_created == 2
+
+
 def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) -> None:
     env: Any = ConcentrationEnv(size=(2, 5), peeks=0)
     cards, infos = env.reset(seed=3)
@@ -208,13 +217,15 @@ def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) ->
     text = env.game.text
     with connect() as call:
         answer = call("new_game", game="concentration", rows=2, columns=5, seed=3)
-        game, is_over = answer.facts["game_id"], False
+        game, is_over, turned = answer.facts["game_id"], False, 0
         while not is_over:
             assert text(cards) in answer.text
             card = policy(cards, infos["action_mask"])
-            hint = call("hint", game_id=game)
-            assert hint.facts["hint"] == card
-            assert hint.text == f"With a perfect memory, turn card {card}."
+            if turned % 3 == 2:  # the memory also sees the cards that are turned without a hint
+                hint = call("hint", game_id=game)
+                assert hint.facts["hint"] == card
+                assert hint.text == f"With a perfect memory, turn card {card}."
+            turned += 1
             cards, _, is_over, _, infos = env.step(card)
             answer = call("turn_card", game_id=game, card=card)
             visible = [
@@ -322,6 +333,11 @@ def test_a_drawn_seed_is_exact_in_javascript_and_starts_the_same_game(connect: C
             for facts in (begun, again):
                 call("end_game", game_id=facts["game_id"])
     assert len(seeds) == 5
+
+
+def test_zero_is_a_seed(mode: str) -> None:
+    with connected(make_mcp_server(), mode) as call:
+        assert call("new_game", seed=0).facts["seed"] == 0
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -624,6 +640,10 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
     new_game = tools["new_game"]["inputSchema"]
     assert new_game["properties"]["game"]["enum"] == ["2048", "concentration"]
     assert new_game["properties"]["rows"]["default"] == 4
+    seed = new_game["properties"]["seed"]
+    assert (seed["minimum"], seed["maximum"]) == (0, 2**53 - 1)
+    turn_card = tools["turn_card"]["inputSchema"]["properties"]
+    assert [turn_card[name]["type"] for name in ("game_id", "card")] == ["string", "integer"]
     assert "required" not in new_game
     assert not any(tool["inputSchema"]["additionalProperties"] for tool in tools.values())
     assert all(tool["description"] for tool in tools.values())
