@@ -256,7 +256,7 @@ class ServedGames:
             if tool != own:
                 raise InvalidArgument(f"game {game_id} is played with {own}", field="game_id")
             answer = game.text.play(action)
-            if game.memory is not None and not game.text.end:
+            if game.memory is not None:
                 game.memory(game.text.board, game.text.infos["action_mask"])  # sees each card
             return _result(answer, game_id=game_id, **game.text.facts())
 
