@@ -406,6 +406,18 @@ def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
             answer.set()
 
 
+def test_a_new_game_closes_the_games_without_a_call_for_half_an_hour(mode: str) -> None:
+    server = make_mcp_server()
+    with connected(server, mode) as call:
+        games = [call("new_game").facts["game_id"] for _ in range(3)]
+        for game, minutes in zip(games, (31, 31, 29), strict=True):
+            server._games._games[game].used -= 60 * minutes
+        assert not call("look", game_id=games[0]).is_error
+        assert not call("new_game").is_error
+        ended = [call("look", game_id=game).is_error for game in games]
+    assert ended == [False, True, False]
+
+
 def test_a_game_with_a_call_in_progress_is_not_idle(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,6 +453,8 @@ def test_a_session_has_at_most_the_allowed_number_of_games(mode: str) -> None:
         assert refused.text == (
             f"2 games are open, which is the maximum; close one with end_game{others}"
         )
+        with connected(url, "legacy") as other_session:
+            assert not other_session("new_game").is_error
         assert call("end_game", game_id=games[0]).text == f"Game {games[0]} is closed."
         assert call("look", game_id=games[0]).is_error
         assert not call("new_game").is_error
@@ -469,11 +483,12 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
     url = f"{runner.url}/mcp"
     try:
         with connected(url, "legacy") as others:
-            others("new_game")
+            game = others("new_game").facts["game_id"]
             with connected(url, "legacy") as call:
                 assert not call("new_game").is_error
                 assert others("new_game").text == "the server already has 2 games; try again later"
             assert not others("new_game").is_error
+            assert not others("look", game_id=game).is_error
     finally:
         runner.stop()
         thread.join(PATIENCE)
