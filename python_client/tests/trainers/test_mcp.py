@@ -488,6 +488,10 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
                 assert not call("new_game").is_error
                 assert others("new_game").text == "the server already has 2 games; try again later"
             assert not others("new_game").is_error
+            # A page of another site may not end a session.
+            session_id = server._games._games[game].owner.name
+            headers = {"mcp-session-id": session_id, "origin": "http://elsewhere"}
+            assert httpx2.delete(url, headers=headers).status_code == 403
             assert not others("look", game_id=game).is_error
     finally:
         runner.stop()
