@@ -597,8 +597,10 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
         assert started.stdout is not None
         started.stdin.write(messages())
         started.stdin.flush()
-        server = json.loads(started.stdout.readline())["result"]["serverInfo"]
+        result = json.loads(started.stdout.readline())["result"]
+        server = result["serverInfo"]
         assert (server["name"], server["version"]) == ("twofold", VERSION)
+        assert "start with new_game" in result["instructions"]
         started.send_signal(number)
         assert started.wait(PATIENCE) == status
 
