@@ -159,6 +159,19 @@ def test_more_parts_than_workers_are_joined_in_order(
     assert ours.summary["first_seed"] == FIRST_SEED
 
 
+def test_the_cluster_has_a_worker_per_cpu_and_a_worker_a_thread_per_assigned_cpu(
+    tmp_path: Path,
+) -> None:
+    def policy(observations: Any, action_mask: Any) -> Any:
+        (tmp_path / f"{os.getpid()} has {os.environ['TWOFOLD_THREADS']}").touch()
+        return last_legal(observations, action_mask)
+
+    evaluate(policy, episodes=20, size=2)
+    assert [path.name.split()[-1] for path in tmp_path.iterdir()] == ["1", "1"]
+    evaluate(policy, episodes=20, size=2, workers=1, ray_options={"num_cpus": 2})
+    assert sorted(path.name.split()[-1] for path in tmp_path.iterdir()) == ["1", "1", "2"]
+
+
 def test_recorded_games_are_the_same(tmp_path: Path) -> None:
     ours = evaluate("greedy", episodes=30, workers=3, record=True)
     assert ours.card["boards at once"] == 10
