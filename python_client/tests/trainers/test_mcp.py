@@ -605,6 +605,12 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
         assert started.wait(PATIENCE) == status
 
 
+def test_a_server_on_all_addresses_has_clients_with_any_name_for_it(mode: str) -> None:
+    with over_http("--host", "0.0.0.0") as (url, _), connected(url, mode) as call:
+        assert url.startswith("http://0.0.0.0:")
+        assert not call("new_game").is_error
+
+
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 def test_an_ipv6_address_is_served(mode: str) -> None:
     with over_http("--host", "::1") as (url, _), connected(url, mode) as call:
