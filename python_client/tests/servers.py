@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -169,6 +170,19 @@ def child_servers() -> list[int]:
             if parent == os.getpid() and is_private and is_running(pid):
                 found.append(pid)
     return found
+
+
+@contextlib.contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Lowers this process's limit on descriptors to the number that it has open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

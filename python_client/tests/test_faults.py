@@ -18,7 +18,15 @@ from faults import FaultProxy
 from games import MakeBatch
 from loops import hurried, interrupt_when
 from raw import RawSession
-from servers import PATIENCE, Server, child_servers, is_running, private_server_pid, wait_until
+from servers import (
+    PATIENCE,
+    Server,
+    child_servers,
+    is_running,
+    no_more_descriptors,
+    private_server_pid,
+    wait_until,
+)
 
 import twofold
 from twofold.client import lookup, private_server
@@ -209,7 +217,8 @@ def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:
         "envs.step([0, 1]); print('\\nstill there', flush=True)",
         start_new_session=True,
     )
-    assert is_running(int(line(process)))
+    server = int(line(process))
+    assert os.getpgid(server) != process.pid, "the server would stop a moment later"
     assert line(process) == "playing"
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=PATIENCE)
@@ -355,13 +364,35 @@ def use_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> N
 def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    use_program(monkeypatch, tmp_path, "echo no luck today >&2; exit 3")
-    with pytest.raises(twofold.errors.ServerStartFailed, match=r"(?s)status 3.*no luck today"):
+    use_program(monkeypatch, tmp_path, r"seq 21 >&2; printf '\377' >&2; exit 3")
+    with pytest.raises(twofold.errors.ServerStartFailed, match="status 3 during") as caught:
         gym.make(ID, endpoint="private")
+    _, *shown = str(caught.value).splitlines()
+    assert shown == [f"    {number}" for number in (*range(3, 22), "\N{REPLACEMENT CHARACTER}")]
 
 
-def test_a_server_that_never_starts_is_abandoned(
+def test_a_program_that_the_system_can_not_start_is_named_and_leaves_no_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "")
+    (tmp_path / "server").write_bytes(b"\x7fELF")
+    (tmp_path / "files").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "files"))
+    with pytest.raises(twofold.errors.ServerStartFailed, match="server could not be started: "):
+        gym.make(ID, endpoint="private")
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def test_a_lack_of_descriptors_for_a_server_is_reported_with_its_remedy() -> None:
+    private_server.stop_at_exit()
+    refused = pytest.raises(twofold.errors.ServerStartFailed, match="raise the limit on open files")
+    with no_more_descriptors(), refused:
+        twofold.Game2048VectorEnv(1, endpoint="private")
+
+
+@pytest.mark.parametrize("program", ["exec sleep 1000", "trap '' TERM; exec sleep 1000"])
+def test_a_server_that_never_starts_is_abandoned(
+    program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     processes, popen = [], subprocess.Popen
 
@@ -369,7 +400,8 @@ def test_a_server_that_never_starts_is_abandoned(
         processes.append(popen(*arguments, **keywords))
         return processes[-1]
 
-    use_program(monkeypatch, tmp_path, "exec sleep 1000")
+    use_program(monkeypatch, tmp_path, program)
+    monkeypatch.setattr(private_server, "_STOP_DEADLINE", 0.1)
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(twofold.errors.ServerStartFailed, match="in time"):
         gym.make(ID, endpoint="private", timeout=0.5)

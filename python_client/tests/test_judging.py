@@ -23,7 +23,6 @@ import subprocess
 import sys
 import types
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ import foreseer
 import numpy as np
 import pytest
 from evaluations import FIRST_SEED, first_legal
-from servers import PATIENCE, is_running, wait_until
+from servers import PATIENCE, is_running, no_more_descriptors, wait_until
 
 import twofold
 from twofold import cli, errors
@@ -1420,19 +1419,6 @@ def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
     with pytest.raises(errors.SandboxUnavailable, match=r"did not answer within 0\.2 s"):
         Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
-
-
-@contextlib.contextmanager
-def no_more_descriptors() -> Iterator[None]:
-    """Lowers this process's limit on descriptors to the number that it has open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.open(os.devnull, os.O_RDONLY)
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @sandboxed
