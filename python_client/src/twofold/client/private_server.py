@@ -24,9 +24,9 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
-# Variables that belong to a server for others: its addresses, its keys and its saved sessions.
+# Variables that belong to a server for others: its keys and its saved sessions.
 _OF_ANOTHER_SERVER = {
-    f"TWOFOLD_{name}" for name in ("ENDPOINT", "CURVE_SECRET_KEY", "CURVE_CLIENTS", "STATE_DIR")
+    f"TWOFOLD_{name}" for name in ("CURVE_SECRET_KEY", "CURVE_CLIENTS", "STATE_DIR")
 }
 # Seconds before an unused server stops. This lets a loop that makes and closes environments reuse
 # one server.
