@@ -29,7 +29,7 @@ from servers import (
 )
 
 import twofold
-from twofold.client import lookup, private_server
+from twofold.client import lookup, private_server, system
 from twofold.client.carrier import Call
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.v1 import envelope_pb2 as envelope
@@ -147,9 +147,13 @@ def test_a_killed_private_server_is_a_typed_error_and_the_next_make_starts_anoth
     for _ in range(2):
         with pytest.raises(twofold.errors.ServerDied, match=f"{pid}.*signal 9"):
             envs.step([0, 0])
+    assert isinstance(envs, twofold.TwofoldVectorEnv)
+    directory = Path(envs.token.partition("#")[0].removeprefix("ipc://")).parent
+    assert directory.exists()
     another = gym.make_vec(ID, num_envs=2, endpoint="private")
     another.reset(seed=0)
     assert private_server_pid(another) != pid
+    assert not directory.exists()
     envs.close()
     envs.close()
     another.step([0, 0])
@@ -286,6 +290,18 @@ def test_an_unused_server_ends_at_once_if_no_thread_can_end_it_later(
     assert not is_running(pid)
 
 
+def test_a_stopped_server_leaves_no_descriptor_and_may_be_stopped_again() -> None:
+    process = script(
+        "import time; from twofold.client.private_server import PrivateServer\n"
+        "before = os.listdir('/proc/self/fd')\n"
+        f"server = PrivateServer(time.monotonic() + {PATIENCE})\n"
+        "for _ in range(2):\n"
+        "    server.stop(); print(os.listdir('/proc/self/fd') == before)\n"
+    )
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert output.split() == ["True", "True"], errors
+
+
 def test_threads_share_the_server() -> None:
     pids = []
 
@@ -390,6 +406,24 @@ def test_a_lack_of_descriptors_for_a_server_is_reported_with_its_remedy() -> Non
         twofold.Game2048VectorEnv(1, endpoint="private")
 
 
+@pytest.mark.parametrize(
+    ("program", "outcome"),
+    [
+        ("exit 0", "exited with status 0"),
+        ("kill -9 $$", "was killed by signal 9"),
+        ("exec sleep 1000 >&-", "closed its output"),
+    ],
+)
+def test_a_server_that_ends_at_its_start_is_reported_with_its_outcome(
+    program: str, outcome: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, program)
+    monkeypatch.setattr(private_server, "_STOP_DEADLINE", 0.1)
+    expected = rf"\(process \d+\) {outcome} during startup; its log is empty$"
+    with pytest.raises(twofold.errors.ServerStartFailed, match=expected):
+        gym.make(ID, endpoint="private")
+
+
 @pytest.mark.parametrize("program", ["exec sleep 1000", "trap '' TERM; exec sleep 1000"])
 def test_a_server_that_never_starts_is_abandoned(
     program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -473,6 +507,14 @@ def test_a_long_tmpdir_does_not_make_the_socket_path_too_long(
     assert envs.token.startswith("ipc:///tmp/")
     assert list(long.iterdir()) == []
     envs.close()
+
+
+def test_the_longest_path_of_a_socket_counts_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = system.LONGEST_IPC_PATH - len("/twofold-private-xxxxxxxx/s")
+    longest = "/\N{LATIN SMALL LETTER A WITH DIAERESIS}" + "x" * (room - 3)
+    for directory, expected in ((longest, longest), (f"{longest}x", "/tmp")):
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        assert private_server.temporary_directory() == expected
 
 
 def test_the_directory_of_a_killed_python_is_removed_by_the_next(
