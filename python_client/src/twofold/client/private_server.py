@@ -135,23 +135,19 @@ class PrivateServer:
     def _wait_until_listening(self, deadline: float) -> None:
         stdout = self._process.stdout
         assert stdout is not None
-        printed = b""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
-            while b"\n" not in printed:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise ServerStartFailed(
-                        "the private server did not start in time (raise timeout=)"
-                        + self._log_tail()
-                    )
-                read = os.read(stdout.fileno(), 4096)
-                if not read:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(_STOP_DEADLINE)
-                    raise ServerStartFailed(
-                        f"the private server {self._outcome()} during startup" + self._log_tail()
-                    )
-                printed += read
+            if not selector.select(deadline - time.monotonic()):
+                raise ServerStartFailed(
+                    "the private server did not start in time (raise timeout=)" + self._log_tail()
+                )
+        printed = os.read(stdout.fileno(), 4096)
+        if not printed:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_DEADLINE)
+            raise ServerStartFailed(
+                f"the private server {self._outcome()} during startup" + self._log_tail()
+            )
         if not printed.startswith(b"listening on "):
             raise ServerStartFailed(
                 f"{self._process.args!r} printed {printed[:200]!r}; it is not a twofold-server"
