@@ -425,7 +425,7 @@ class Thing:
     pass
 def strategy(board):
     things = {{Thing() for _ in range(9)}} | {{int, str, len, strategy}}
-    seen.append(hash(tuple(map(id, things))) ^ id(board))
+    seen.append(hash(tuple(map(id, things))) ^ id(board) ^ hash("text"))
     moves = legal(board)
     return moves[sum(seen) % len(moves)]
 """
@@ -598,6 +598,7 @@ FAILING = [
     ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are not an answer"),
     ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
     ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are not an answer"),
+    ("return 'x' * 41", "not_a_direction", f"returned '{'x' * 40}'…"),
 ]
 
 
@@ -1432,7 +1433,7 @@ def strategy(board):
     assert played.failures == ()
 
 
-@pytest.mark.parametrize(("number", "name"), [(35, "signal 35"), (64, "SIGRTMAX")])
+@pytest.mark.parametrize(("number", "name"), [(1, "SIGHUP"), (35, "signal 35"), (64, "SIGRTMAX")])
 def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int, name: str) -> None:
     source = f"import os\ndef strategy(board):\n    os.kill(os.getpid(), {number})\n"
     with pytest.warns(RuntimeWarning):
@@ -1632,6 +1633,13 @@ def test_answers_that_arrive_while_the_judge_is_stopped_are_in_time(
     assert question.answer == b"3"
     assert question.game.seconds == 0.0
     sandbox.close()
+
+
+def test_the_judge_keeps_the_random_addresses_of_its_other_processes() -> None:
+    personality = Path("/proc/thread-self/personality")
+    before = personality.read_text()
+    Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=True).close()
+    assert personality.read_text() == before
 
 
 @sandboxed
