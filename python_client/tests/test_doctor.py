@@ -79,10 +79,24 @@ def test_a_working_installation_has_no_failures(server: Server) -> None:
     ]
     assert findings["step"]["found"] == "four boards were stepped at 'embedded'"
     assert findings["server program"]["status"] == "ok"
-    assert findings["limits"]["found"].startswith(
-        "10,000 sessions; 16,777,216 boards, 1,048,576 of them in one session; "
+    libraries = f"libzmq {zmq.zmq_version()}, pyzmq {zmq.pyzmq_version()}"
+    assert findings["libzmq"]["found"] == libraries
+
+
+def test_a_servers_threads_and_limits_are_named() -> None:
+    limits = ("--max-sessions", "1000", "--max-boards", "3000", "--max-boards-per-session", "2000")
+    with Server("--threads", "3", "--max-bytes", str(5 << 30), *limits) as server:
+        findings = {each.check: each for each in network_findings(server.ipc, None, PATIENCE)}
+    assert findings["server"] == ok("server", f"version {twofold.__version__}, 3 threads")
+    assert findings["limits"].found == (
+        "1,000 sessions; 3,000 boards, 2,000 of them in one session; 5,120 MiB"
     )
-    assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
+
+
+@pytest.mark.parametrize("endpoint", ["embedded", "private"])
+def test_an_endpoint_on_this_machine_needs_no_checks_of_a_server(endpoint: str) -> None:
+    text = f"{endpoint!r}: boards run on this machine, without another server"
+    assert list(network_findings(endpoint, None, PATIENCE)) == [ok("endpoint", text)]
 
 
 def test_optional_packages_are_listed_with_their_builds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +130,7 @@ def test_a_missing_library_is_named() -> None:
     status, findings = doctor(TWOFOLD_LIBRARY="/nowhere/libtwofold.so")
     assert status == 1
     fails(findings, "library", "/nowhere/libtwofold.so", "Unset TWOFOLD_LIBRARY")
+    assert "step" not in findings
 
 
 @pytest.mark.usefixtures("_unstarted")
@@ -269,6 +284,22 @@ def test_a_server_program_that_lacks_a_library_is_named(tmp_path: Path) -> None:
     fails(findings, "server program", "libzmq.so.5", "Reinstall the wheel")
 
 
+def test_a_server_program_that_the_system_can_not_start_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "twofold-server"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    _, findings = doctor(TWOFOLD_SERVER=str(program))
+    fails(findings, "server program", "Exec format error", "Reinstall the wheel")
+
+
+def test_a_server_program_that_fails_without_a_message_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "twofold-server"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    _, findings = doctor(TWOFOLD_SERVER=str(program))
+    fails(findings, "server program", "exit status 3", "Reinstall the wheel")
+
+
 @pytest.mark.parametrize("address", ["tcp://localhost", "http://localhost:5555", "tcp://*:5555"])
 def test_an_invalid_address_is_named(address: str) -> None:
     _, findings = doctor(TWOFOLD_ENDPOINT=address)
@@ -308,6 +339,10 @@ def test_a_host_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -
 def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:
     _, findings = doctor("--endpoint", f"ipc://{tmp_path}/s")
     fails(findings, "reach", str(tmp_path), "twofold serve")
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(f"{tmp_path}/s")
+    _, findings = doctor("--endpoint", f"ipc://{tmp_path}/s")
+    fails(findings, "reach", "Connection refused", "twofold serve")
 
 
 def test_a_socket_of_another_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
