@@ -254,6 +254,7 @@ def test_a_package_without_the_service_gets_a_warning_with_the_ways_to_get_it(
     assert finding["found"].startswith(f"{file} was not found at {tmp_path / file}")
     assert "make server" not in finding["found"], "that is in the fix"
     assert "make server" in finding["fix"]
+    assert findings["step"]["fix"] == finding["fix"]
 
 
 def test_a_server_program_that_is_not_there_is_named() -> None:

@@ -65,8 +65,10 @@ def _step(library: Finding) -> Finding:
         fix = _REINSTALL
         if endpoint not in (EMBEDDED, PRIVATE):
             fix = "Correct TWOFOLD_ENDPOINT, unset it to play in this process, or ask the operator."
-        elif "TWOFOLD_" in text and "LIBRARY" not in text:
+        elif any(name.startswith("TWOFOLD_") and name in text for name in os.environ):
             fix = "Correct the environment variable, or unset it."
+        elif library.status != "ok":
+            fix = _BUNDLED
         return failed("step", text, fix)
     return ok("step", f"four boards were stepped at {endpoint!r}")
 
