@@ -472,7 +472,7 @@ def test_keys_for_a_server_that_does_not_encrypt_are_named(keys: Keys) -> None:
             *("--endpoint", server.tcp, "--curve-server", str(keys.directory / "server.key")),
             *("--curve-client", str(keys.directory / "alice.key_secret")),
         )
-    assert "does not encrypt" in findings["handshake"]["found"]
+    fails(findings, "handshake", "does not encrypt", "Without encryption, pass no keys")
 
 
 def test_accepted_keys_are_not_a_failure(encrypted: Server, keys: Keys) -> None:

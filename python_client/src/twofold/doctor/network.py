@@ -32,7 +32,10 @@ _OWN_KEY = (
     "Ask the operator to add your public key to the list given as `--curve-clients`; the server "
     "reads the list again on SIGHUP."
 )
-_SERVER_KEY = "Ask the operator for the server's public key, and name its file (--curve-server)."
+_SERVER_KEY = (
+    "Ask the operator for the server's public key, and name its file (--curve-server). Without "
+    "encryption, pass no keys."
+)
 _NOT_ENCRYPTED = (
     "Correct the address, or have the operator start the server with `--curve-secret-key` and "
     "`--curve-clients`. Without encryption, pass no keys."
