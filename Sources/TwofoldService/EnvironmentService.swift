@@ -66,12 +66,16 @@ public struct EnvironmentService: Sendable {
         return reply
     }
 
-    /// Creates the environment of a new session. Calls `reserve` before allocating the environment's memory.
+    /// Creates the environment of a new session. Calls `reserve` before allocating the environment's memory, and
+    /// `reserveLater` before allocating memory for policies, or for a request while it runs.
     public func create(
-        _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
+        _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in },
+        reserveLater: @escaping TableDirectory.Reserve = { _ in () }
     ) throws(ServiceError) -> ServedEnvironment {
         let batch = try batch(request, reserve: reserve)
-        do throws(EnvironmentError) { return try ServedEnvironment(request, batch, self) } catch {
+        do throws(EnvironmentError) {
+            return try ServedEnvironment(request, batch, self, reserve: reserveLater)
+        } catch {
             throw ServiceError(error)
         }
     }

@@ -3,19 +3,6 @@ package import TwofoldCore
 internal import TwofoldOptimum
 package import TwofoldProtocol
 
-/// The memory that a request needs for a policy. The previous policy's memory is released only after the request,
-/// because a refused request changes nothing.
-public struct PolicyMemory {
-    /// The size in bytes.
-    public let bytes: Int
-    /// Whether the memory is for a new network rather than for the tables of another policy. A new network also
-    /// removes the tables.
-    public let isNetwork: Bool
-
-    static func network(_ bytes: Int) -> PolicyMemory { PolicyMemory(bytes: bytes, isNetwork: true) }
-    static func tables(_ bytes: Int) -> PolicyMemory { PolicyMemory(bytes: bytes, isNetwork: false) }
-}
-
 /// The rollouts of one environment: its policies, the policies' random streams, and the network sent by the client.
 ///
 /// Not thread-safe: only one caller at a time may use it.
@@ -29,16 +16,24 @@ final class Rollouts {
     private let maxSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
-    /// The policy of the last rollout, and the part of the request that selected it. The next rollout with the same
-    /// selection reuses the policy's tables.
-    private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
+    /// The policy of the last rollout. The next rollout with the same selection reuses the policy's tables.
+    private var last: Selected?
+    private let reserve: TableDirectory.Reserve
 
+    /// A policy, the part of the request that selected it, and the reservation for its tables.
+    private typealias Selected = (
+        source: RolloutRequest.OneOf_Source, policy: any Policy, reservation: any Sendable
+    )
+
+    /// Calls `reserve` for the memory of networks and policies.
     init(
-        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
+        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService,
+        reserve: @escaping TableDirectory.Reserve
     ) throws(EnvironmentError) {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil
         self.service = service
+        self.reserve = reserve
         // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
@@ -82,7 +77,8 @@ final class Rollouts {
                 network.removeWeights()
             } else {
                 network = try NTupleNetwork(
-                    wanted, rows: shape[0], columns: shape[1], maxBytes: service.limits.maxPolicyBytes)
+                    wanted, rows: shape[0], columns: shape[1], maxBytes: service.limits.maxPolicyBytes,
+                    reserve: reservePolicy)
             }
             last = nil
         case .weights(let piece):
@@ -100,26 +96,21 @@ final class Rollouts {
         return reply
     }
 
-    /// Returns the memory that the request needs for a network; nil if the request sends weights.
-    func memory(_ request: PolicyRequest) -> PolicyMemory? {
-        guard case .network(let message) = request.part else { return nil }
-        let form = NTupleNetwork.Form(message)
-        if form == network?.form { return .tables(0) }
-        // A network that is too large is refused later.
-        guard let bytes = form.bytes, bytes <= service.limits.maxPolicyBytes else { return nil }
-        return .network(bytes)
+    /// Reserves memory for a network or a policy, in addition to the memory of the previous one, which is released only
+    /// after the request, because a refused request changes nothing.
+    private func reservePolicy(_ bytes: Int) throws(EnvironmentError) -> any Sendable {
+        do { return try reserve(bytes) } catch {
+            throw .exhausted("policy", "no memory for the policy: \(error)")
+        }
     }
 
-    /// Returns the memory that the rollout's policy needs for tables; nil if the rollout does not change the policy.
-    func memory(_ request: RolloutRequest) -> PolicyMemory? {
-        guard let source = request.source, last?.source != source else { return nil }
+    /// Returns the size, in bytes, of a policy's tables.
+    private func tableBytes(_ source: RolloutRequest.OneOf_Source) -> Int {
         switch source {
-        case .actions: return nil
-        case .random, .fixedOrder, .optimal: return .tables(0)
-        case .greedy, .ntuple: return .tables(AfterstateMemory.bytes(environment))
+        case .actions, .random, .fixedOrder, .optimal: 0
+        case .greedy, .ntuple: AfterstateMemory.bytes(environment)
         case .expectimax(let wanted):
-            let bytes = min(tableBytes(wanted), service.limits.maxPolicyBytes)
-            return .tables(ExpectimaxPolicy.heuristicBytes + bytes)
+            ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), service.limits.maxPolicyBytes)
         }
     }
 
@@ -194,7 +185,7 @@ final class Rollouts {
             throw .invalid("steps", "steps is 0; it must be at least 1")
         }
         let rollout = try BatchRollout(environment, infos: request.infos)
-        let source = try source(request, payload)
+        let (source, selected) = try source(request, payload)
         let plan = RolloutPlan(rollout, request, lanes: environment.lanes, maxSteps: maxSteps)
         try environment.checkSeeded()
         let lanes = 0..<environment.lanes
@@ -213,7 +204,7 @@ final class Rollouts {
                 searchEnd: Self.isSearch(request)
                     ? Deadline(after: service.limits.maxSearch, on: service.clock, or: service.stop) : nil)
             // The policy is kept only now, because a refused request changes nothing and releases its memory.
-            if case .policy(let policy, _) = source { last = (request.source!, policy) }
+            last = selected
             return plan.reply(done, in: memory)
         } catch {
             // A refused request must not change the random streams.
@@ -222,9 +213,10 @@ final class Rollouts {
         }
     }
 
+    /// Returns the source of a rollout's actions, and the policy to keep after the rollout.
     private func source(
         _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> BatchRollout.Source {
+    ) throws(EnvironmentError) -> (BatchRollout.Source, Selected?) {
         let lanes = environment.lanes
         var expected = 0
         var what = "the request has no arrays"
@@ -245,10 +237,11 @@ final class Rollouts {
             throw .invalid(
                 "policy", "the rollout has neither actions nor a policy that this server knows")
         }
-        if case .actions = source { return .actions(payload!) }
-        if let last, last.source == source { return .policy(last.policy, streams) }
+        if case .actions = source { return (.actions(payload!), last) }
+        if let last, last.source == source { return (.policy(last.policy, streams), last) }
+        let reservation = try reservePolicy(tableBytes(source))
         let policy = try makePolicy(source)
-        return .policy(policy, streams)
+        return (.policy(policy, streams), (source, policy, reservation))
     }
 
     private func makePolicy(_ source: RolloutRequest.OneOf_Source) throws(EnvironmentError) -> any Policy {

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import Platform
 public import TwofoldCore
+internal import TwofoldOptimum
 public import TwofoldProtocol
 
 /// A session's environment. It executes requests and lays out their replies, but knows nothing about sessions.
@@ -22,13 +23,17 @@ public final class ServedEnvironment {
     /// Nil unless the autoreset mode is SAME_STEP.
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
+    private let reserve: TableDirectory.Reserve
 
+    /// Calls `reserve` for the memory of policies, and for the memory that a request needs while it runs.
     init(
-        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
+        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService,
+        reserve: @escaping TableDirectory.Reserve
     ) throws(EnvironmentError) {
         id = request.environmentID
         self.environment = environment
-        rollouts = try Rollouts(request, environment, service)
+        self.reserve = reserve
+        rollouts = try Rollouts(request, environment, service, reserve: reserve)
         resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
@@ -62,24 +67,23 @@ public final class ServedEnvironment {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
-    /// Returns the memory in bytes that a request needs while it runs, not counting its reply; 0 if it needs
-    /// little.
-    public func workingBytes(_ op: Request.OneOf_Op) -> Int {
-        switch op {
-        case .rollout(let request): rollouts.workingBytes(request)
-        // A list of the request's lanes, and a flag for each lane already named. A restore also lists the other lanes.
-        case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
-        case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
-        default: 0
-        }
-    }
-
-    /// Returns the memory that a request needs for a policy; nil if it needs no new memory.
-    public func policyMemory(_ op: Request.OneOf_Op) -> PolicyMemory? {
-        switch op {
-        case .policy(let request): rollouts.memory(request)
-        case .rollout(let request): rollouts.memory(request)
-        default: nil
+    /// Reserves the memory that a request needs while it runs, not counting its reply. Returns nil if it needs little.
+    private func reserveWorking(
+        for op: Request.OneOf_Op
+    ) throws(EnvironmentError) -> (MemoryPromise, any Sendable)? {
+        let bytes =
+            switch op {
+            case .rollout(let request): rollouts.workingBytes(request)
+            // A list of the request's lanes, and a flag for each lane already named. A restore also lists the other
+            // lanes.
+            case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
+            case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
+            default: 0
+            }
+        guard bytes > 0 else { return nil }
+        // because: these allocations can't report failure.
+        do { return (try MemoryPromise.make(bytes), try reserve(bytes)) } catch {
+            throw .exhausted("", "no memory to execute the request: \(error)")
         }
     }
 
@@ -106,6 +110,8 @@ public final class ServedEnvironment {
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         do throws(EnvironmentError) {
+            let working = try reserveWorking(for: op)
+            defer { withExtendedLifetime(working) {} }
             switch op {
             case .reset(let request):
                 let input = try resetInput(request, payload)

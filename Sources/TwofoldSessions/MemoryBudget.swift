@@ -40,12 +40,10 @@ package final class MemoryBudget: Sendable {
     package final class Reservation: Sendable {
         private let held: Atomic<Int>
         fileprivate let budget: MemoryBudget
-        private let promise: MemoryPromise?
 
-        fileprivate init(_ budget: MemoryBudget, bytes: Int, _ promise: MemoryPromise?) {
+        fileprivate init(_ budget: MemoryBudget, bytes: Int) {
             self.budget = budget
             held = Atomic(bytes)
-            self.promise = promise
         }
 
         package var bytes: Int { held.load(ordering: .relaxed) }
@@ -60,21 +58,13 @@ package final class MemoryBudget: Sendable {
     }
 
     /// Creates an empty reservation, which can grow later.
-    package func reserveNothing() -> Reservation { Reservation(self, bytes: 0, nil) }
+    package func reserveNothing() -> Reservation { Reservation(self, bytes: 0) }
 
     /// Reserves `bytes` bytes. Throws if the budget has fewer bytes left. Any thread may call it.
     package func reserve(_ bytes: Int) throws(Reason) -> Reservation {
-        if bytes <= longest, claim(bytes) { return Reservation(self, bytes: bytes, nil) }
+        if bytes <= longest, claim(bytes) { return Reservation(self, bytes: bytes) }
         guard let whole else { throw refusal(of: bytes) }
         return try whole.budget.reserve(bytes)
-    }
-
-    /// Reserves bytes for an allocation that can't report failure. The reservation guarantees that the allocation
-    /// fits within the process's own memory limits.
-    package func reservePromised(_ bytes: Int) throws(Reason) -> Reservation {
-        let promise = try MemoryPromise.make(bytes)
-        guard claim(bytes) else { throw refusal(of: bytes) }
-        return Reservation(self, bytes: bytes, promise)
     }
 
     /// Claims bytes. Returns false if fewer are left.

@@ -307,7 +307,7 @@ package final class SessionMachine {
         // because: the limits may have no room for both copies, and the older one must not be used in any case.
         if let id = SessionID(saved.id) { ledger.forget(id) }
         let host = try EnvironmentHost(saved.create, service, budget)
-        try host.restore(from: saved)
+        try host.environment.restore(from: saved)
         let last = try SessionLedger.Done(saved, host)
         return try ledger.restore(saved, host, last: last, at: now)
     }

@@ -173,7 +173,7 @@ import TwofoldTestSupport
         let budget = MemoryBudget(limit: 1 << 30)
         let restored = try EnvironmentHost(createRequest(lanes: 1), service, budget)
         let before = budget.used
-        try restored.restore(from: saved)
+        try restored.environment.restore(from: saved)
         #expect(budget.used == before + 16 * 16 * 16 * 16 * 4)
     }
 

@@ -57,14 +57,17 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// The size, in bytes, of the weights that have arrived.
     public private(set) var received = 0
     private let memory: OwnedMemory
+    private let reservation: any Sendable
     private var weights: UnsafeMutableRawPointer { memory.start }
 
     /// Makes a network for boards of this size, without its weights. Throws if an argument is invalid; the error names
-    /// the argument.
+    /// the argument. The result of `reserve`, which reserves the memory of the weights, lives as long as the network.
     public init(
-        _ form: Form, rows: Int, columns: Int, maxBytes: Int
+        _ form: Form, rows: Int, columns: Int, maxBytes: Int,
+        reserve: (_ bytes: Int) throws(EnvironmentError) -> any Sendable = { _ in () }
     ) throws(EnvironmentError) {
         features = try NTupleFeatures(form, rows: rows, columns: columns, maxBytes: maxBytes)
+        reservation = try reserve(features.bytes)
         memory = try OwnedMemory(byteCount: features.bytes, for: "tuples")
     }
 
