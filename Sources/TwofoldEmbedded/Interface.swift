@@ -1,86 +1,11 @@
 public import CTwofold
 internal import Platform
-internal import Synchronization
 internal import TwofoldCore
 internal import TwofoldService
 internal import TwofoldSessions
 
 // The functions of twofold.h, which documents them. Only this file uses callers' pointers: it checks them and
 // turns them into buffers.
-
-/// The registry of this process's services. Each service has a number that is never reused; the number modulo
-/// `limit` selects the service's slot. Lookups take no lock, because a process that forks during a lookup would
-/// leave the lock held in the child.
-private enum Services {
-    static let limit = 4096
-    /// The number of `add` calls so far. A service's number is this count times `limit`, plus the index of its
-    /// slot.
-    private static let given = Atomic<UInt64>(0)
-    private static let all = (0..<limit).map { _ in Slot() }
-
-    /// A slot, which holds at most one service. ``add(_:)`` claims a free slot by setting its number, then stores the
-    /// service. ``remove(_:)`` takes the service out, then frees the slot.
-    private final class Slot: Sendable {
-        static let free: UInt64 = 0
-        static let emptied = UInt64.max
-
-        let number = Atomic<UInt64>(free)
-        /// The address of the service; 0 if there is none. The slot retains the service.
-        let service = Atomic<UInt>(0)
-        /// The number of threads that may have read the address but not yet retained the service.
-        let finders = Atomic(0)
-    }
-
-    /// Stores a new service and returns its number; nil if all slots are taken.
-    static func add(_ service: EmbeddedService) -> UInt64? {
-        let turn = given.add(1, ordering: .relaxed).newValue
-        // Each call starts at a different slot, because nearly all slots are free.
-        for offset in 0..<UInt64(limit) {
-            let index = (turn &+ offset) % UInt64(limit)
-            let (slot, number) = (all[Int(index)], turn * UInt64(limit) + index)
-            guard
-                slot.number.compareExchange(
-                    expected: Slot.free, desired: number, ordering: .sequentiallyConsistent
-                ).exchanged
-            else { continue }
-            slot.service.store(
-                UInt(bitPattern: Unmanaged.passRetained(service).toOpaque()),
-                ordering: .sequentiallyConsistent)
-            return number
-        }
-        return nil
-    }
-
-    static func find(_ number: UInt64) -> EmbeddedService? {
-        let slot = all[Int(number % UInt64(limit))]
-        slot.finders.add(1, ordering: .sequentiallyConsistent)
-        defer { slot.finders.subtract(1, ordering: .sequentiallyConsistent) }
-        let address = slot.service.load(ordering: .sequentiallyConsistent)
-        guard slot.number.load(ordering: .sequentiallyConsistent) == number else { return nil }
-        return reference(address)?.takeUnretainedValue()
-    }
-
-    /// Removes a service from its slot and returns it; nil if no service has this number.
-    static func remove(_ number: UInt64) -> EmbeddedService? {
-        guard number != Slot.free, number != Slot.emptied else { return nil }
-        let slot = all[Int(number % UInt64(limit))]
-        guard
-            slot.number.compareExchange(
-                expected: number, desired: Slot.emptied, ordering: .sequentiallyConsistent
-            ).exchanged
-        else { return nil }
-        defer { slot.number.store(Slot.free, ordering: .sequentiallyConsistent) }
-        let reference = reference(slot.service.exchange(0, ordering: .sequentiallyConsistent))
-        // because: a thread that has read the address without retaining the service must not find freed memory.
-        // If there may be such a thread, the service is leaked.
-        let isFound = slot.finders.load(ordering: .sequentiallyConsistent) > 0
-        return isFound ? reference?.takeUnretainedValue() : reference?.takeRetainedValue()
-    }
-
-    private static func reference(_ address: UInt) -> Unmanaged<EmbeddedService>? {
-        UnsafeRawPointer(bitPattern: address).map { Unmanaged<EmbeddedService>.fromOpaque($0) }
-    }
-}
 
 @_cdecl("twofold_interface")
 public func interface() -> UInt32 { UInt32(TWOFOLD_INTERFACE) }
@@ -108,8 +33,8 @@ public func create(
     do throws(Reason) {
         var settings = try ServiceSettings()
         settings.limits.idleTimeout = nil
-        guard let number = Services.add(EmbeddedService(settings)) else {
-            return fail("this process has \(Services.limit) services, the maximum; destroy one first")
+        guard let number = EmbeddedService.create(settings) else {
+            return fail("this process has \(EmbeddedService.limit) services, the maximum; destroy one first")
         }
         service.pointee = number
         return status(TWOFOLD_ANSWERED)
@@ -120,9 +45,7 @@ public func create(
 
 @_cdecl("twofold_destroy")
 public func destroy(_ service: UInt64) -> Int32 {
-    guard let service = Services.remove(service) else { return status(TWOFOLD_NO_SERVICE) }
-    service.end()
-    return status(TWOFOLD_ANSWERED)
+    status(EmbeddedService.destroy(service) ? TWOFOLD_ANSWERED : TWOFOLD_NO_SERVICE)
 }
 
 @_cdecl("twofold_call")
@@ -133,10 +56,10 @@ public func call(
     guard let reply, reply.isValid, let header = Frame(ofCaller: header, headerSize, width: 1),
         payloadSize >= 0, payload != nil || payloadSize == 0
     else { return status(TWOFOLD_BAD_ARGUMENT) }
-    guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
-    let answer = service.call(
-        header, Frame(ofCaller: payload, payloadSize, width: 1),
-        memory: reply.earlyPayload)
+    let payload = Frame(ofCaller: payload, payloadSize, width: 1)
+    guard let answer = EmbeddedService.call(service, header, payload, memory: reply.earlyPayload) else {
+        return status(TWOFOLD_NO_SERVICE)
+    }
     if let size = answer.missingRoom { return reply.ask(for: size) }
     return reply.put(answer.reply, isStep: false)
 }
@@ -149,8 +72,9 @@ public func step(
         let actions = Frame(ofCaller: actions, steps.pointee.count, width: steps.pointee.width),
         let id = withUnsafeBytes(of: steps.pointee.session, { SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
-    guard let service = Services.find(steps.pointee.service) else { return status(TWOFOLD_NO_SERVICE) }
-    let answer = service.step(id, epoch: steps.pointee.epoch, seq: seq, actions: actions)
+    let answer = EmbeddedService.step(
+        steps.pointee.service, id, epoch: steps.pointee.epoch, seq: seq, actions: actions)
+    guard let answer else { return status(TWOFOLD_NO_SERVICE) }
     return reply.put(answer, isStep: true)
 }
 
