@@ -83,18 +83,18 @@ public func learn(
     _ learner: UnsafeMutablePointer<twofold_learner>?, _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
     guard let reply, reply.isValid, let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
-    do throws(ServiceError) {
+    do throws(EnvironmentError) {
         guard try learner.run() else { return status(TWOFOLD_BAD_ARGUMENT) }
         return reply.putEmpty()
     } catch {
-        return reply.put(StoredReply(error, seq: 0), isStep: false)
+        return reply.put(StoredReply(ServiceError(error), seq: 0), isStep: false)
     }
 }
 
 extension UnsafeMutablePointer<twofold_learner> {
     /// Plays and learns or, without weights, only writes the sizes. Returns false if a pointer is missing or a size is
     /// impossible.
-    fileprivate func run() throws(ServiceError) -> Bool {
+    fileprivate func run() throws(EnvironmentError) -> Bool {
         let given = pointee
         guard let request = given.request, let form = given.form, (1...1024).contains(given.threads),
             min(given.request_size, given.form_size) >= 0, given.weights == nil || given.state != nil
@@ -113,18 +113,13 @@ extension UnsafeMutablePointer<twofold_learner> {
             given.state_size == learner.stateSize, let steps = Int(exactly: given.steps)
         else { return false }
         let state = UnsafeMutableRawBufferPointer(start: start, count: given.state_size)
-        let counts: NTupleLearner.Counts
-        do throws(EnvironmentError) {
-            if let seeds = given.seeds {
-                try learner.start(seeds: UnsafeRawBufferPointer(start: seeds, count: 8 * learner.lanes))
-            } else {
-                try learner.restore(UnsafeRawBufferPointer(state))
-            }
-            counts = try learner.run(steps: steps, .init(weights))
-            try learner.save(into: state)
-        } catch {
-            throw ServiceError(error)
+        if let seeds = given.seeds {
+            try learner.start(seeds: UnsafeRawBufferPointer(start: seeds, count: 8 * learner.lanes))
+        } else {
+            try learner.restore(UnsafeRawBufferPointer(state))
         }
+        let counts = try learner.run(steps: steps, .init(weights))
+        try learner.save(into: state)
         pointee.played &+= given.steps
         pointee.moves &+= UInt64(counts.moves)
         pointee.episodes &+= UInt64(counts.episodes)

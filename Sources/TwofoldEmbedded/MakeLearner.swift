@@ -12,28 +12,23 @@ internal import TwofoldSessions
 func makeLearner(
     request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
     limits: ServiceSettings
-) throws(ServiceError) -> NTupleLearner {
+) throws(EnvironmentError) -> NTupleLearner {
     let create = try CreateRequest(ofCaller: request)
     guard let form = NTupleForm(frame: form) else {
-        throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
+        throw .invalid("tuples", "form is not an encoded network form")
     }
     var settings = limits
     settings.threads = threads
     let budget = MemoryBudget(limit: settings.limits.maxBytes)
     let reserved = budget.reserveNothing()
     let batch = try settings.service(budget).batch(create, reserve: reserved.growForBoards)
-    let learner: NTupleLearner
-    do throws(EnvironmentError) {
-        learner = try NTupleLearner(
-            batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
-    } catch {
-        throw ServiceError(error)
-    }
+    let learner = try NTupleLearner(
+        batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
     // Each weight has two sums of errors.
     let bytes = 12 * learner.weightCount
     do throws(Reason) { try reserved.grow(by: bytes) } catch {
-        throw ServiceError(
-            .resourceExhausted, field: "tuples",
+        throw .exhausted(
+            "tuples",
             "the network and its learning rates take \(bytes) bytes; this process allows "
                 + "\(settings.limits.maxBytes), of which the boards take \(reserved.bytes) (TWOFOLD_MAX_BYTES)"
         )
@@ -43,9 +38,9 @@ func makeLearner(
 
 extension CreateRequest {
     /// Decodes a create request of a caller that has no session.
-    init(ofCaller request: UnsafeRawBufferPointer) throws(ServiceError) {
+    init(ofCaller request: UnsafeRawBufferPointer) throws(EnvironmentError) {
         guard let create = Request(frame: request)?.create else {
-            throw ServiceError(.invalidArgument, field: "request", "request is not an encoded create request")
+            throw .invalid("request", "request is not an encoded create request")
         }
         self = create
     }
@@ -62,9 +57,7 @@ extension ServiceSettings {
     }
 
     /// Returns the settings in the environment variables of this process.
-    static func ofProcess() throws(ServiceError) -> ServiceSettings {
-        do throws(Reason) { return try ServiceSettings() } catch {
-            throw ServiceError(.invalidArgument, error.description)
-        }
+    static func ofProcess() throws(EnvironmentError) -> ServiceSettings {
+        do throws(Reason) { return try ServiceSettings() } catch { throw .invalid("", error.description) }
     }
 }

@@ -13,26 +13,24 @@ private let actionArrays = ExpectedArrays([ArraySpec("actions", .uint8)])
 
 @_cdecl("twofold_xla_reset")
 public func xlaReset(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
-    answer(frame) { (call) throws(ServiceError) in
+    answer(frame) { (call) throws(EnvironmentError) in
         let lanes = try call.lanes(of: seedArrays)
-        try call.withEnvironment(lanes: lanes) { (environment) throws(ServiceError) in
+        try call.withEnvironment(lanes: lanes) { (environment) throws(EnvironmentError) in
             var results = call.results(lanes)
             let rest = try results.next(environment.rest)
             let arrays = try results.next(environment.reset)
             try results.end()
             let seeds = UnsafeRawBufferPointer(start: call.data(0), count: 8 * lanes)
-            try checked { () throws(EnvironmentError) in
-                try environment.batch.reset(seeds: seeds, into: arrays, rest: rest)
-            }
+            try environment.batch.reset(seeds: seeds, into: arrays, rest: rest)
         }
     }
 }
 
 @_cdecl("twofold_xla_step")
 public func xlaStep(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
-    answer(frame) { (call) throws(ServiceError) in
+    answer(frame) { (call) throws(EnvironmentError) in
         let lanes = try call.lanes(of: actionArrays)
-        try call.withEnvironment(lanes: lanes) { (environment) throws(ServiceError) in
+        try call.withEnvironment(lanes: lanes) { (environment) throws(EnvironmentError) in
             var arguments = call.arguments(lanes)
             _ = try arguments.next(actionArrays)
             let states = try arguments.next(environment.states)
@@ -43,44 +41,35 @@ public func xlaStep(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> Opaque
             let finals = environment.restarts ? try results.next(environment.reset) : nil
             try results.end()
             let actions = UnsafeRawBufferPointer(start: call.data(0), count: lanes)
-            try checked { () throws(EnvironmentError) in
-                try environment.batch.step(states, actions: actions, into: arrays, finals: finals, rest: rest)
-            }
+            try environment.batch.step(states, actions: actions, into: arrays, finals: finals, rest: rest)
         }
     }
 }
 
 @_cdecl("twofold_xla_afterstates")
 public func xlaAfterstates(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
-    answer(frame) { (call) throws(ServiceError) in
-        try call.withBoards { (rules, boards, arguments, results) throws(ServiceError) in
+    answer(frame) { (call) throws(EnvironmentError) in
+        try call.withBoards { (rules, boards, arguments, results) throws(EnvironmentError) in
             try arguments.end()
             let arrays = try results.next(ExpectedArrays(rules.afterstateArrays))
             try results.end()
-            try checked { () throws(EnvironmentError) in try rules.afterstates(boards, into: arrays) }
+            try rules.afterstates(boards, into: arrays)
         }
     }
 }
 
 @_cdecl("twofold_xla_spawn")
 public func xlaSpawn(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
-    answer(frame) { (call) throws(ServiceError) in
-        try call.withBoards { (rules, boards, arguments, results) throws(ServiceError) in
+    answer(frame) { (call) throws(EnvironmentError) in
+        try call.withBoards { (rules, boards, arguments, results) throws(EnvironmentError) in
             _ = try arguments.next(seedArrays)
             try arguments.end()
             let arrays = try results.next(ExpectedArrays(rules.spawnArrays))
             try results.end()
             let seeds = UnsafeRawBufferPointer(start: call.data(1), count: 8 * arguments.lanes)
-            try checked { () throws(EnvironmentError) in
-                try rules.spawn(boards, seeds: seeds, into: arrays)
-            }
+            try rules.spawn(boards, seeds: seeds, into: arrays)
         }
     }
-}
-
-/// Calls `body`, and turns its error into a service's error.
-private func checked(_ body: () throws(EnvironmentError) -> Void) throws(ServiceError) {
-    do throws(EnvironmentError) { try body() } catch { throw ServiceError(error) }
 }
 
 // MARK: working memory
@@ -103,11 +92,11 @@ private final class WorkingEnvironment: @unchecked Sendable {
     private var boardRules: BoardRules?
 
     /// The memory of all working environments together.
-    private static let budget = Result { () throws(ServiceError) in
+    private static let budget = Result { () throws(EnvironmentError) in
         MemoryBudget(limit: try ServiceSettings.ofProcess().limits.maxBytes)
     }
 
-    init(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) {
+    init(_ request: UnsafeRawBufferPointer, lanes: Int) throws(EnvironmentError) {
         var create = try CreateRequest(ofCaller: request)
         create.numEnvs = UInt64(lanes)
         let budget = try Self.budget.get()
@@ -122,11 +111,11 @@ private final class WorkingEnvironment: @unchecked Sendable {
         reset = ExpectedArrays(batch.resetArrays)
         step = ExpectedArrays(batch.stepArrays)
         restarts = batch.autoreset == .sameStep
-        try checked { () throws(EnvironmentError) in try batch.checkStateless() }
+        try batch.checkStateless()
     }
 
     /// Returns the rules of 2048 for arrays of boards. Throws for other games.
-    func rules() throws(ServiceError) -> BoardRules {
+    func rules() throws(EnvironmentError) -> BoardRules {
         if let boardRules { return boardRules }
         let rules = try service.boardRules(create)
         boardRules = rules
@@ -138,7 +127,8 @@ private final class WorkingEnvironment: @unchecked Sendable {
     private static let idle = Mutex<[WorkingEnvironment]>([])
 
     /// Returns an idle environment with this request and number of lanes, or a new one.
-    static func take(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) -> WorkingEnvironment
+    static func take(_ request: UnsafeRawBufferPointer, lanes: Int) throws(EnvironmentError)
+        -> WorkingEnvironment
     {
         let found = idle.withLock { idle -> WorkingEnvironment? in
             idle.lastIndex { $0.lanes == lanes && $0.request.elementsEqual(request) }.map {
@@ -146,8 +136,8 @@ private final class WorkingEnvironment: @unchecked Sendable {
             }
         }
         if let found { return found }
-        do throws(ServiceError) { return try WorkingEnvironment(request, lanes: lanes) } catch {
-            guard error.code == .resourceExhausted else { throw error }
+        do throws(EnvironmentError) { return try WorkingEnvironment(request, lanes: lanes) } catch {
+            guard error.kind == .resourceExhausted else { throw error }
             // Drops the idle environments before it refuses.
             idle.withLock { $0.removeAll() }
             return try WorkingEnvironment(request, lanes: lanes)
@@ -166,7 +156,7 @@ private final class WorkingEnvironment: @unchecked Sendable {
 
 /// Answers XLA's request for metadata, or executes the call.
 private func answer(
-    _ frame: UnsafeMutablePointer<twofold_xla_frame>?, _ body: (XLACall) throws(ServiceError) -> Void
+    _ frame: UnsafeMutablePointer<twofold_xla_frame>?, _ body: (XLACall) throws(EnvironmentError) -> Void
 ) -> OpaquePointer? {
     guard let frame else { return nil }
     var extensions = frame.pointee.extension_start
@@ -184,19 +174,18 @@ private func answer(
         extensions = found.pointee.next
     }
     guard let api = frame.pointee.api else { return nil }
-    do throws(ServiceError) {
+    do throws(EnvironmentError) {
         guard frame.pointee.struct_size >= MemoryLayout<twofold_xla_frame>.size else {
-            throw ServiceError(
-                .invalidArgument, field: "", "this version of XLA has call frames that Twofold does not know")
+            throw .invalid("", "this version of XLA has call frames that Twofold does not know")
         }
         try body(XLACall(frame: frame.pointee))
         return nil
     } catch {
         let code =
-            switch error.code {
+            switch error.kind {
             case .resourceExhausted: TWOFOLD_XLA_RESOURCE_EXHAUSTED
             case .failedPrecondition: TWOFOLD_XLA_FAILED_PRECONDITION
-            default: TWOFOLD_XLA_INVALID_ARGUMENT
+            case .invalidArgument, .notFound: TWOFOLD_XLA_INVALID_ARGUMENT
             }
         return error.description.withCString { message in
             var arguments = twofold_xla_error_args()
@@ -214,8 +203,8 @@ private struct XLACall {
 
     /// Calls `body` with working memory for the rules in the attribute `request`. Does nothing without lanes.
     func withEnvironment(
-        lanes: Int, _ body: (WorkingEnvironment) throws(ServiceError) -> Void
-    ) throws(ServiceError) {
+        lanes: Int, _ body: (WorkingEnvironment) throws(EnvironmentError) -> Void
+    ) throws(EnvironmentError) {
         guard lanes > 0 else { return }
         let environment = try WorkingEnvironment.take(try request(), lanes: lanes)
         defer { WorkingEnvironment.give(environment) }
@@ -225,9 +214,9 @@ private struct XLACall {
     /// Calls `body` with the rules of 2048 in the attribute `request`, the boards in the first argument, the other
     /// arguments, and the results. Does nothing without boards.
     func withBoards(
-        _ body: (BoardRules, BoardInput, inout BufferList, inout BufferList) throws(ServiceError) -> Void
-    ) throws(ServiceError) {
-        try withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
+        _ body: (BoardRules, BoardInput, inout BufferList, inout BufferList) throws(EnvironmentError) -> Void
+    ) throws(EnvironmentError) {
+        try withEnvironment(lanes: 1) { (environment) throws(EnvironmentError) in
             let rules = try environment.rules()
             let expected = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
             let count = try lanes(of: expected)
@@ -239,7 +228,7 @@ private struct XLACall {
         }
     }
 
-    private func request() throws(ServiceError) -> UnsafeRawBufferPointer {
+    private func request() throws(EnvironmentError) -> UnsafeRawBufferPointer {
         let attributes = frame.attributes
         for index in 0..<Int(attributes.size) {
             guard let name = attributes.names[index]?.pointee,
@@ -250,15 +239,13 @@ private struct XLACall {
             else { continue }
             return UnsafeRawBufferPointer(start: array.data, count: array.size)
         }
-        throw ServiceError(
-            .invalidArgument, field: "request", "the attribute request is missing; expected an array of uint8"
-        )
+        throw .invalid("request", "the attribute request is missing; expected an array of uint8")
     }
 
     /// Returns the number of lanes: the product of the leading axes of the first argument.
-    func lanes(of first: ExpectedArrays) throws(ServiceError) -> Int {
+    func lanes(of first: ExpectedArrays) throws(EnvironmentError) -> Int {
         guard frame.arguments.size > 0, let buffer = frame.arguments.buffers[0] else {
-            throw ServiceError(.invalidArgument, field: "", "the call has no arguments")
+            throw .invalid("", "the call has no arguments")
         }
         return try first.lanes(buffer.pointee, 0)
     }
@@ -282,7 +269,7 @@ private struct BufferList {
     private(set) var taken = 0
 
     /// Takes the next arrays, which must be as expected.
-    mutating func next(_ expected: ExpectedArrays) throws(ServiceError) -> BatchArrays {
+    mutating func next(_ expected: ExpectedArrays) throws(EnvironmentError) -> BatchArrays {
         let first = taken
         taken += expected.specs.count
         guard taken <= Int(buffers.size) else { throw wrongCount }
@@ -290,19 +277,17 @@ private struct BufferList {
             let found = try expected.lanes(buffers.buffers[first + index]!.pointee, index)
             guard found == lanes else {
                 let name = expected.specs[index].name
-                throw ServiceError(
-                    .invalidArgument, field: name, "\(name) has \(found) lanes; expected \(lanes)")
+                throw .invalid(name, "\(name) has \(found) lanes; expected \(lanes)")
             }
         }
         return BatchArrays(expected.specs) { buffers.buffers[first + $0]!.pointee.data }
     }
 
     /// Throws unless all arrays have been taken.
-    func end() throws(ServiceError) { guard taken == Int(buffers.size) else { throw wrongCount } }
+    func end() throws(EnvironmentError) { guard taken == Int(buffers.size) else { throw wrongCount } }
 
-    private var wrongCount: ServiceError {
-        ServiceError(
-            .invalidArgument, field: "", "the call has \(buffers.size) \(kind); expected \(taken) so far")
+    private var wrongCount: EnvironmentError {
+        .invalid("", "the call has \(buffers.size) \(kind); expected \(taken) so far")
     }
 }
 
@@ -328,7 +313,7 @@ private struct ExpectedArrays: Sendable {
 
     /// Returns the number of lanes of a buffer, which must have the type and the trailing axes of array `index`.
     @inline(__always)
-    func lanes(_ buffer: twofold_xla_buffer, _ index: Int) throws(ServiceError) -> Int {
+    func lanes(_ buffer: twofold_xla_buffer, _ index: Int) throws(EnvironmentError) -> Int {
         let row = rows[index]
         let rank = Int(buffer.rank)
         guard buffer.dtype == row.dtype, rank >= row.rank,
@@ -341,12 +326,12 @@ private struct ExpectedArrays: Sendable {
         return lanes
     }
 
-    private func wrong(_ buffer: twofold_xla_buffer, _ index: Int) -> ServiceError {
+    private func wrong(_ buffer: twofold_xla_buffer, _ index: Int) -> EnvironmentError {
         let spec = specs[index]
         let shape = (0..<Int(buffer.rank)).map { "\(buffer.dims[$0])" }.joined(separator: ", ")
         let expected = (["…"] + spec.shape.map { "\($0)" }).joined(separator: ", ")
-        return ServiceError(
-            .invalidArgument, field: spec.name,
+        return .invalid(
+            spec.name,
             "\(spec.name) has XLA's type \(buffer.dtype) and the shape (\(shape)); expected \(spec.dtype) and the "
                 + "shape (\(expected))")
     }

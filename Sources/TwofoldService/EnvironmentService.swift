@@ -71,45 +71,39 @@ public struct EnvironmentService: Sendable {
     public func create(
         _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in },
         reserveLater: @escaping TableDirectory.Reserve = { _ in () }
-    ) throws(ServiceError) -> ServedEnvironment {
-        let batch = try batch(request, reserve: reserve)
-        do throws(EnvironmentError) {
-            return try ServedEnvironment(request, batch, self, reserve: reserveLater)
-        } catch {
-            throw ServiceError(error)
-        }
+    ) throws(EnvironmentError) -> ServedEnvironment {
+        try ServedEnvironment(
+            request, batch(request, reserve: reserve), self, reserve: reserveLater)
     }
 
     /// Makes the boards of a create request. Calls `reserve` before allocating their memory.
     package func batch(
         _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
-    ) throws(ServiceError) -> Batch {
+    ) throws(EnvironmentError) -> Batch {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
-            throw ServiceError(
-                .notFound, field: "environment_id",
+            throw .notFound(
+                "environment_id",
                 "this server has no environment '\(request.environmentID.prefix(100))'; it has "
                     + catalog.map(\.id).joined(separator: ", "))
         }
         var options = try batchOptions(request)
         options.reserve = reserve
         if let unknown = options.extraInfos.first(where: { !entry.extraInfos.contains($0) }) {
-            throw ServiceError(
-                .invalidArgument, field: "extra_infos",
+            throw .invalid(
+                "extra_infos",
                 "extra_infos contains '\(unknown.prefix(100))', which this environment does not have; it has "
                     + entry.extraInfos.joined(separator: ", "))
         }
-        do throws(EnvironmentError) { return try entry.make(request, options, tables) } catch {
-            throw ServiceError(error)
-        }
+        return try entry.make(request, options, tables)
     }
 
-    private func batchOptions(_ request: CreateRequest) throws(ServiceError) -> BatchOptions {
+    private func batchOptions(_ request: CreateRequest) throws(EnvironmentError) -> BatchOptions {
         guard request.numEnvs >= 1 else {
-            throw ServiceError(.invalidArgument, field: "num_envs", "num_envs is 0; it must be at least 1")
+            throw .invalid("num_envs", "num_envs is 0; it must be at least 1")
         }
         guard request.numEnvs <= limits.maxBoardsPerSession else {
-            throw ServiceError(
-                .resourceExhausted, field: "num_envs",
+            throw .exhausted(
+                "num_envs",
                 "num_envs is \(request.numEnvs); this server allows max_boards_per_session = "
                     + "\(limits.maxBoardsPerSession)")
         }
@@ -119,14 +113,12 @@ public struct EnvironmentService: Sendable {
         case .disabled: options.autoreset = .disabled
         case .sameStep: options.autoreset = .sameStep
         case .UNRECOGNIZED(let number):
-            throw ServiceError(
-                .invalidArgument, field: "autoreset_mode",
-                "autoreset_mode \(number) is not known to this server")
+            throw .invalid("autoreset_mode", "autoreset_mode \(number) is not known to this server")
         }
         if request.hasMaxEpisodeSteps {
             guard request.maxEpisodeSteps >= 1 else {
-                throw ServiceError(
-                    .invalidArgument, field: "max_episode_steps",
+                throw .invalid(
+                    "max_episode_steps",
                     "max_episode_steps is 0; it must be at least 1, or absent for no limit")
             }
             options.maxEpisodeSteps = Int(clamping: request.maxEpisodeSteps)

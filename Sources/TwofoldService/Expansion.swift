@@ -18,34 +18,29 @@ public struct Expansion: Sendable {
 
     fileprivate init(
         _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine
-    ) throws(ServiceError) {
+    ) throws(EnvironmentError) {
         guard request.environmentID == "twofold/Game2048-v0" else {
-            throw ServiceError(
-                .notFound, field: "environment_id",
+            throw .notFound(
+                "environment_id",
                 "this server can apply the rules to arrays of boards only for twofold/Game2048-v0, "
                     + "not for '\(request.environmentID.prefix(100))'")
         }
         guard request.count >= 1 else {
-            throw ServiceError(.invalidArgument, field: "count", "count is 0; it must be at least 1")
+            throw .invalid("count", "count is 0; it must be at least 1")
         }
         guard request.count <= limits.maxBoardsPerSession else {
-            throw ServiceError(
-                .resourceExhausted, field: "count",
+            throw .exhausted(
+                "count",
                 "count is \(request.count); this server allows max_boards_per_session = "
                     + "\(limits.maxBoardsPerSession); send the others in another request")
         }
         switch request.operation {
         case .afterstates, .move, .legal, .spawn, .explain: operation = request.operation
         case .unspecified, .UNRECOGNIZED:
-            throw ServiceError(
-                .invalidArgument, field: "operation",
-                "operation \(request.operation.rawValue) is not known to this server")
+            throw .invalid(
+                "operation", "operation \(request.operation.rawValue) is not known to this server")
         }
-        do throws(EnvironmentError) {
-            rules = try BoardRules(request.game2048, workers, engine)
-        } catch {
-            throw ServiceError(error)
-        }
+        rules = try BoardRules(request.game2048, workers, engine)
         nanosecondsPerBoard = operation == .explain ? 20_000 : rules.nanosecondsPerBoard
         asked = Int(request.count)
         count = min(asked, max(1, Int(EnvironmentService.answerTime / .nanoseconds(nanosecondsPerBoard))))
@@ -54,43 +49,39 @@ public struct Expansion: Sendable {
     /// Executes the request. Calls `replyMemory` at most once, to get the memory for the reply's payload.
     public func perform(
         payload: UnsafeRawBufferPointer?, replyMemory: ServedEnvironment.ReplyMemory
-    ) throws(ServiceError) -> ExpandReply {
-        do throws(EnvironmentError) {
-            var parts = try cut(payload)
-            let boards = BoardInput(parts.removeFirst(), count: count)
-            func answer(
-                _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
-            ) throws(EnvironmentError) -> ExpandReply {
-                let layout = BatchLayout(specs, lanes: count)
-                try body(layout.arrays(in: replyMemory(layout.size)))
-                var reply = ExpandReply()
-                reply.arrays = layout.wire
-                reply.count = UInt64(count)
-                return reply
+    ) throws(EnvironmentError) -> ExpandReply {
+        var parts = try cut(payload)
+        let boards = BoardInput(parts.removeFirst(), count: count)
+        func answer(
+            _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
+        ) throws(EnvironmentError) -> ExpandReply {
+            let layout = BatchLayout(specs, lanes: count)
+            try body(layout.arrays(in: replyMemory(layout.size)))
+            var reply = ExpandReply()
+            reply.arrays = layout.wire
+            reply.count = UInt64(count)
+            return reply
+        }
+        switch operation {
+        case .move:
+            return try answer(rules.moveArrays) { (arrays) throws(EnvironmentError) in
+                try rules.move(boards, actions: parts[0], into: arrays)
             }
-            switch operation {
-            case .move:
-                return try answer(rules.moveArrays) { (arrays) throws(EnvironmentError) in
-                    try rules.move(boards, actions: parts[0], into: arrays)
-                }
-            case .legal:
-                return try answer(rules.legalArrays) { (arrays) throws(EnvironmentError) in
-                    try rules.legal(boards, into: arrays)
-                }
-            case .spawn:
-                return try answer(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
-                    try rules.spawn(boards, seeds: parts[0], into: arrays)
-                }
-            case .explain:
-                let next = BoardInput(parts[1], count: count, field: "next_board")
-                return try explain(boards, actions: parts[0], next, replyMemory)
-            default:
-                return try answer(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
-                    try rules.afterstates(boards, into: arrays)
-                }
+        case .legal:
+            return try answer(rules.legalArrays) { (arrays) throws(EnvironmentError) in
+                try rules.legal(boards, into: arrays)
             }
-        } catch {
-            throw ServiceError(error)
+        case .spawn:
+            return try answer(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
+                try rules.spawn(boards, seeds: parts[0], into: arrays)
+            }
+        case .explain:
+            let next = BoardInput(parts[1], count: count, field: "next_board")
+            return try explain(boards, actions: parts[0], next, replyMemory)
+        default:
+            return try answer(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
+                try rules.afterstates(boards, into: arrays)
+            }
         }
     }
 
@@ -173,20 +164,18 @@ extension BoardRules {
 
 extension EnvironmentService {
     /// Returns the rules of 2048 for arrays of boards, with the config of a create request. Throws for other games.
-    package func boardRules(_ request: CreateRequest) throws(ServiceError) -> BoardRules {
+    package func boardRules(_ request: CreateRequest) throws(EnvironmentError) -> BoardRules {
         guard request.environmentID == "twofold/Game2048-v0" else {
-            throw ServiceError(
-                .notFound, field: "environment_id",
+            throw .notFound(
+                "environment_id",
                 "only twofold/Game2048-v0 has afterstates and spawns, not '\(request.environmentID.prefix(100))'"
             )
         }
-        do throws(EnvironmentError) { return try BoardRules(request.game2048, workers, engine) } catch {
-            throw ServiceError(error)
-        }
+        return try BoardRules(request.game2048, workers, engine)
     }
 
     /// Checks an expand request, which applies the rules to arrays of boards.
-    public func expansion(_ request: ExpandRequest) throws(ServiceError) -> Expansion {
+    public func expansion(_ request: ExpandRequest) throws(EnvironmentError) -> Expansion {
         try Expansion(request, limits: limits, workers: workers, engine: engine)
     }
 }

@@ -108,53 +108,49 @@ public final class ServedEnvironment {
     /// was not called.
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
-    ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
-        do throws(EnvironmentError) {
-            let working = try reserveWorking(for: op)
-            defer { withExtendedLifetime(working) {} }
-            switch op {
-            case .reset(let request):
-                let input = try resetInput(request, payload)
-                try environment.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                rollouts.reset(input)
-                return (.reset(.init()), resetLayout.size)
-            case .step:
-                return try step(stepActions(payload), replyMemory)
-            case .observe:
-                guard payload == nil else { throw .noPayload }
-                try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                return (.observe(.init()), resetLayout.size)
-            case .afterstates:
-                guard payload == nil else { throw .noPayload }
-                guard afterstatesLayout.size > 0 else {
-                    throw .invalid("op", "this environment has no afterstates")
-                }
-                try environment.afterstates(
-                    into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
-                return (.afterstates(.init()), afterstatesLayout.size)
-            case .keepalive:
-                guard payload == nil else { throw .noPayload }
-                return (.keepalive(.init()), 0)
-            case .snapshot:
-                return try snapshot(laneNumbers(payload), replyMemory)
-            case .restore(let request):
-                let (input, streams) = try restoreInput(request, payload)
-                try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-                rollouts.restore(input, streams)
-                return (.restore(.init()), resetLayout.size)
-            case .close:
-                guard payload == nil else { throw .noPayload }
-                return (.close(.init()), 0)
-            case .rollout(let request):
-                let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
-                return (.rollout(reply), size)
-            case .policy(let request):
-                return (.policy(try rollouts.take(request, payload)), 0)
-            case .hello, .create, .expand, .stats, .resume:
-                throw .invalid("op", "this request does not belong to a session")
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
+        let working = try reserveWorking(for: op)
+        defer { withExtendedLifetime(working) {} }
+        switch op {
+        case .reset(let request):
+            let input = try resetInput(request, payload)
+            try environment.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+            rollouts.reset(input)
+            return (.reset(.init()), resetLayout.size)
+        case .step:
+            return try step(stepActions(payload), replyMemory)
+        case .observe:
+            guard payload == nil else { throw .noPayload }
+            try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+            return (.observe(.init()), resetLayout.size)
+        case .afterstates:
+            guard payload == nil else { throw .noPayload }
+            guard afterstatesLayout.size > 0 else {
+                throw .invalid("op", "this environment has no afterstates")
             }
-        } catch {
-            throw ServiceError(error)
+            try environment.afterstates(
+                into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
+            return (.afterstates(.init()), afterstatesLayout.size)
+        case .keepalive:
+            guard payload == nil else { throw .noPayload }
+            return (.keepalive(.init()), 0)
+        case .snapshot:
+            return try snapshot(laneNumbers(payload), replyMemory)
+        case .restore(let request):
+            let (input, streams) = try restoreInput(request, payload)
+            try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+            rollouts.restore(input, streams)
+            return (.restore(.init()), resetLayout.size)
+        case .close:
+            guard payload == nil else { throw .noPayload }
+            return (.close(.init()), 0)
+        case .rollout(let request):
+            let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
+            return (.rollout(reply), size)
+        case .policy(let request):
+            return (.policy(try rollouts.take(request, payload)), 0)
+        case .hello, .create, .expand, .stats, .resume:
+            throw .invalid("op", "this request does not belong to a session")
         }
     }
 
@@ -184,23 +180,23 @@ public final class ServedEnvironment {
     }
 
     /// Saves the state of all lanes, and the policy's network.
-    public func save(into saved: inout SavedSession) throws(ServiceError) {
+    public func save(into saved: inout SavedSession) throws(EnvironmentError) {
         rollouts.save(into: &saved)
         // Before the first reset the lanes have no state.
         guard wasReset else { return }
-        saved.lanes = try written { (memory) throws(ServiceError) in
+        saved.lanes = try written { (memory) throws(EnvironmentError) in
             try execute(.snapshot(.init()), payload: nil, replyMemory: memory)
         }
     }
 
     /// Restores a saved state. Call it immediately after the environment has been created.
-    public func restore(from saved: SavedSession) throws(ServiceError) {
-        do throws(EnvironmentError) { try rollouts.restore(from: saved) } catch { throw ServiceError(error) }
+    public func restore(from saved: SavedSession) throws(EnvironmentError) {
+        try rollouts.restore(from: saved)
         guard !saved.lanes.isEmpty else { return }
         var restore = RestoreRequest()
         restore.count = UInt64(lanes)
-        try saved.lanes.bytes.withUnsafeBytes { (lanes) throws(ServiceError) in
-            _ = try written { (memory) throws(ServiceError) in
+        try saved.lanes.bytes.withUnsafeBytes { (lanes) throws(EnvironmentError) in
+            _ = try written { (memory) throws(EnvironmentError) in
                 try execute(.restore(restore), payload: lanes, replyMemory: memory)
             }
         }
@@ -208,8 +204,8 @@ public final class ServedEnvironment {
 
     /// Runs a request with newly allocated reply memory, and returns the bytes that the request has written.
     private func written(
-        _ request: (ReplyMemory) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int)
-    ) throws(ServiceError) -> Data {
+        _ request: (ReplyMemory) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int)
+    ) throws(EnvironmentError) -> Data {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in

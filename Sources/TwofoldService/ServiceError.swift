@@ -38,6 +38,7 @@ public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible 
             case .invalidArgument: .invalidArgument
             case .failedPrecondition: .failedPrecondition
             case .resourceExhausted: .resourceExhausted
+            case .notFound: .notFound
             }
         self.init(code, field: error.field, lane: error.lane, error.message)
     }

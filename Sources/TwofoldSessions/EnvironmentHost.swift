@@ -22,7 +22,7 @@ package final class EnvironmentHost {
     /// memory other sessions use.
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) throws(ServiceError) {
+    ) throws(EnvironmentError) {
         let boards = budget.reserveNothing()
         environment = try service.create(
             create, reserve: boards.growForBoards, reserveLater: { try budget.reserve($0) })
@@ -33,8 +33,7 @@ package final class EnvironmentHost {
             pool = PayloadPool(try budget.part(environment.replyBytes, upTo: environment.longestStep))
             requests = try budget.part(environment.requestBytes, upTo: environment.longestRequest)
         } catch {
-            throw ServiceError(
-                .resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+            throw .exhausted("num_envs", "no memory for the boards: \(error)")
         }
         bytes = boards.bytes + environment.replyBytes + environment.requestBytes
         self.boards = boards
@@ -44,7 +43,7 @@ package final class EnvironmentHost {
     /// payload frame, if there is one. If the function throws, the session is unchanged.
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
-    ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         var buffer: PayloadPool.Buffer?
         let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
             let taken = try pool.take(size: size)

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Platform
+package import TwofoldCore
 internal import TwofoldProtocol
-package import TwofoldService
 
 /// A sequence of bytes, and the object that keeps the bytes valid: a libzmq message, a pool's buffer, or the
 /// frame's own memory.
@@ -55,8 +55,8 @@ package struct Frame: Equatable, @unchecked Sendable {
     }
 
     /// Creates a frame with a copy of the data. Throws if the process has too little memory.
-    init(keeping data: Data) throws(ServiceError) {
-        self = try data.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in
+    init(keeping data: Data) throws(EnvironmentError) {
+        self = try data.bytes.withUnsafeBytes { (bytes) throws(EnvironmentError) in
             try Frame(ofCaller: bytes).kept()
         }
     }
@@ -117,12 +117,12 @@ package struct Frame: Equatable, @unchecked Sendable {
     /// Returns a frame whose bytes stay valid after the call: a copy of a caller's bytes, otherwise this frame.
     /// Throws if the process has too little memory for the copy, or if an action does not fit into a byte; that error
     /// names the lane. The environment checks later whether the actions are in range.
-    package func kept() throws(ServiceError) -> Frame {
+    package func kept() throws(EnvironmentError) -> Frame {
         guard owner == nil, count > 0 else { return self }
         var promise: MemoryPromise?
         if count > Self.smallBytes {
             do throws(Reason) { promise = try MemoryPromise.make(count) } catch {
-                throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
+                throw .exhausted("", "no memory to keep the request: \(error)")
             }
         }
         defer { withExtendedLifetime(promise) {} }
@@ -143,7 +143,7 @@ package struct Frame: Equatable, @unchecked Sendable {
 
     private func narrow<Value: FixedWidthInteger & BitwiseCopyable>(
         _: Value.Type, to bytes: UnsafeMutableBufferPointer<UInt8>
-    ) throws(ServiceError) {
+    ) throws(EnvironmentError) {
         // The bitwise OR of all values needs only one test at the end, and no branch in the loop.
         var bits: Value = 0
         for lane in 0..<count {
@@ -155,8 +155,8 @@ package struct Frame: Equatable, @unchecked Sendable {
         for lane in 0..<count {
             let value = value(lane, Value.self)
             guard UInt8(exactly: value) == nil else { continue }
-            throw ServiceError(
-                .invalidArgument, field: "actions", lane: lane,
+            throw .invalid(
+                "actions", lane: lane,
                 "action \(value) of lane \(lane) is out of range: it does not fit into a byte")
         }
     }

@@ -108,9 +108,13 @@ package final class SessionMachine {
         case .expand(let expand):
             guard phase.value < .refusing else { throw .stopping }
             guard expansionsInProgress < Self.maxExpansions else { throw .tooMany(Self.maxExpansions) }
+            let expansion: Expansion
+            do throws(EnvironmentError) { expansion = try service.expansion(expand) } catch {
+                throw ServiceError(error)
+            }
             let work = Work(
-                .expand(try service.expansion(expand)), of: nil, .expand, seq: request.seq, header: header,
-                payload: payload, from: route)
+                .expand(expansion), of: nil, .expand, seq: request.seq, header: header, payload: payload,
+                from: route)
             if payload?.owner != nil { try work.reserve(in: budget) }
             expansionsInProgress += 1
             begin(work, &effects)

@@ -155,34 +155,34 @@ package final class Work: @unchecked Sendable {
         _ service: EnvironmentService, _ budget: MemoryBudget,
         into memory: UnsafeMutableRawBufferPointer? = nil
     ) -> Result<StoredReply, ServiceError> {
-        do throws(ServiceError) {
+        do throws(EnvironmentError) {
             // A caller may change its memory during the call, or get the reply in the same memory.
             kept = (try header.kept(), try payload?.kept())
             guard let payload = kept.payload else {
                 return .success(try execute(nil, service, budget, memory))
             }
             return .success(
-                try payload.withBytes { (bytes) throws(ServiceError) in
+                try payload.withBytes { (bytes) throws(EnvironmentError) in
                     try execute(bytes, service, budget, memory)
                 })
         } catch {
             // A stop makes a running search fail as if its time limit had expired. The stop is reported instead.
-            let isStopped = isSearch && service.stop.isSet && error.code == .resourceExhausted
-            return .failure(isStopped ? .stopping : error)
+            let isStopped = isSearch && service.stop.isSet && error.kind == .resourceExhausted
+            return .failure(isStopped ? .stopping : ServiceError(error))
         }
     }
 
     private func execute(
         _ payload: UnsafeRawBufferPointer?, _ service: EnvironmentService, _ budget: MemoryBudget,
         _ memory: UnsafeMutableRawBufferPointer?
-    ) throws(ServiceError) -> StoredReply {
+    ) throws(EnvironmentError) -> StoredReply {
         switch subject {
         case .request(let op, let host):
             let (result, frame) = try host.execute(op, payload: payload)
             steps = host.steps(of: result)
             return StoredReply(result, seq: seq, payload: frame)
         case .create(let create):
-            guard payload == nil else { throw ServiceError(.noPayload) }
+            guard payload == nil else { throw .noPayload }
             let host = try EnvironmentHost(create, service, budget)
             self.host = host
             return StoredReply(.create(host.environment.createReply), seq: seq)

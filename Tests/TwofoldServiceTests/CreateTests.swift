@@ -1,4 +1,5 @@
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
@@ -178,16 +179,16 @@ private func term(
     func `the error for a wrong argument names the argument`(wrong: WrongCreate) throws {
         var limits = Limits()
         limits.maxBoardsPerSession = 100
-        let error = try #require(throws: ServiceError.self) {
+        let error = try #require(throws: EnvironmentError.self) {
             try service(limits: limits).create(createRequest(lanes: 4, wrong.change))
         }
-        #expect(error.code == wrong.code)
+        #expect(ServiceError(error).code == wrong.code)
         #expect(error.field == wrong.field)
         #expect(!error.message.isEmpty)
     }
 
     @Test func `the message repeats the goal of the request`() throws {
-        let error = try #require(throws: ServiceError.self) {
+        let error = try #require(throws: EnvironmentError.self) {
             try service().create(createRequest(lanes: 4) { $0.game2048.goal = 1 << 63 })
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
@@ -195,7 +196,7 @@ private func term(
 
     @Test func `the error for an unknown environment id shortens it and lists the known ids`() throws {
         let name = String(repeating: "x", count: 1000)
-        let error = try #require(throws: ServiceError.self) {
+        let error = try #require(throws: EnvironmentError.self) {
             try service().create(createRequest(lanes: 4) { $0.environmentID = name })
         }
         #expect(error.message.contains("xxx"))

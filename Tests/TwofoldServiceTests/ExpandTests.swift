@@ -37,7 +37,10 @@ import TwofoldTestSupport
     private func refusal(
         _ request: ExpandRequest, _ payload: [UInt8]?, limits: Limits = Limits()
     ) throws -> ServiceError {
-        try #require(throws: ServiceError.self) { try self.expand(request, payload, limits: limits) }
+        ServiceError(
+            try #require(throws: EnvironmentError.self) {
+                try self.expand(request, payload, limits: limits)
+            })
     }
 
     private func array(_ name: String, of reply: (ExpandReply, [UInt8]?)) throws -> [UInt8] {

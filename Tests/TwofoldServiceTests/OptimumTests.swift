@@ -197,10 +197,10 @@ import TwofoldService
 
     @Test func `without a table the error names the command that makes it`() throws {
         let solved = try Solved()
-        let infos = try #require(throws: ServiceError.self) {
+        let infos = try #require(throws: EnvironmentError.self) {
             try solved.session { $0.game2048.startTiles = 1 }
         }
-        #expect(infos.code == .failedPrecondition && infos.field == "extra_infos")
+        #expect(infos.kind == .failedPrecondition && infos.field == "extra_infos")
         #expect(
             infos.message.contains("`twofold solve --size 2x2 --start-tiles 1 --tables '"), "\(infos.message)"
         )

@@ -104,7 +104,7 @@ import TwofoldService
             $0.random = .init()
             $0.maxPayloadBytes = 1 << 40
         }
-        #expect(throws: ServiceError.self) {
+        #expect(throws: EnvironmentError.self) {
             _ = try session.session.execute(huge, payload: nil) { (size) throws(EnvironmentError) in
                 asked = size
                 throw .exhausted("", "this much memory is not available")
@@ -379,7 +379,7 @@ import TwofoldService
             $0.random = .init()
             $0.policySeeds = true
         }
-        #expect(throws: ServiceError.self) {
+        #expect(throws: EnvironmentError.self) {
             try seeds([1, 2, 3, 4]).withUnsafeBytes { payload in
                 _ = try session.session.execute(seeded, payload: payload) { (_) throws(EnvironmentError) in
                     throw .exhausted("", "no memory is available")

@@ -84,7 +84,7 @@ final class Session {
 
     /// Returns the error of a refused request. Records an issue if the request is not refused.
     func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> ServiceError {
-        try #require(throws: ServiceError.self) { try self.call(op, payload) }
+        ServiceError(try #require(throws: EnvironmentError.self) { try self.call(op, payload) })
     }
 
     // MARK: a reply's arrays

@@ -57,10 +57,10 @@ import TwofoldTestSupport
         #expect(budget.used == size + one.bytes + other.bytes)
 
         let small = MemoryBudget(limit: size - 1)
-        let refused = try #require(throws: ServiceError.self) {
+        let refused = try #require(throws: EnvironmentError.self) {
             try EnvironmentHost(request, settings.service(small), small)
         }
-        #expect(refused.code == .resourceExhausted && refused.field == "extra_infos")
+        #expect(refused.kind == .resourceExhausted && refused.field == "extra_infos")
         #expect(refused.message.contains("max_bytes = \(size - 1)"), "\(refused.message)")
         #expect(small.used == 0)
     }
@@ -77,7 +77,7 @@ import TwofoldTestSupport
             $0.expectimax.depth = 9
             $0.expectimax.tableBytes = 500_000_000
         }
-        #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
+        #expect(throws: EnvironmentError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == before)
         // A stored policy stays reserved, and a refused policy does not change that.
         let search = Request.OneOf_Op.rollout(steps: 1) {
@@ -87,7 +87,7 @@ import TwofoldTestSupport
         _ = try session.execute(search, payload: nil)
         #expect(budget.used >= before + 1 << 20)
         let after = budget.used
-        #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
+        #expect(throws: EnvironmentError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == after)
     }
 
@@ -107,10 +107,10 @@ import TwofoldTestSupport
         let session = try session(lanes: 1, budget)
         let before = budget.used
         _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
-        let error = try #require(throws: ServiceError.self) {
+        let error = try #require(throws: EnvironmentError.self) {
             try session.execute(network([4, 5, 6, 7]), payload: nil)
         }
-        #expect(error.code == .resourceExhausted && error.field == "policy")
+        #expect(error.kind == .resourceExhausted && error.field == "policy")
         #expect(budget.used == before + large)
         // Weights of the same form go into the memory of the old ones.
         _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
@@ -150,18 +150,18 @@ import TwofoldTestSupport
         var restore = RestoreRequest()
         (restore.count, restore.lanes) = (1, true)
         let lane = bytes(of: [5])
-        func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]) throws -> ServiceError? {
+        func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]) throws -> EnvironmentError? {
             let others = try budget.reserve(budget.limit - budget.used)
             defer { withExtendedLifetime(others) {} }
             return payload.withUnsafeBytes { bytes in
-                #expect(throws: ServiceError.self) { try session.execute(op, payload: bytes) }
+                #expect(throws: EnvironmentError.self) { try session.execute(op, payload: bytes) }
             }
         }
         let snapshot = Request.OneOf_Op.snapshot(.init())
-        #expect(try refusal(snapshot, lane)?.code == .resourceExhausted)
+        #expect(try refusal(snapshot, lane)?.kind == .resourceExhausted)
         let frame = try lane.withUnsafeBytes { try session.execute(snapshot, payload: $0).payload }
         let blob = try #require(frame).withBytes { Array($0) }
-        #expect(try refusal(.restore(restore), lane + blob)?.code == .resourceExhausted)
+        #expect(try refusal(.restore(restore), lane + blob)?.kind == .resourceExhausted)
         try (lane + blob).withUnsafeBytes { _ = try session.execute(.restore(restore), payload: $0) }
     }
 
@@ -204,10 +204,10 @@ import TwofoldTestSupport
         withExtendedLifetime(session) {}
         for limit in stride(from: 0, to: bytes, by: bytes / 50) {
             let small = MemoryBudget(limit: limit)
-            let error = try #require(throws: ServiceError.self) {
+            let error = try #require(throws: EnvironmentError.self) {
                 try EnvironmentHost(request, service, small)
             }
-            #expect(error.code == .resourceExhausted && error.field == "num_envs")
+            #expect(error.kind == .resourceExhausted && error.field == "num_envs")
             #expect(small.used == 0)
         }
     }
@@ -240,10 +240,10 @@ import TwofoldTestSupport
                 kept = try #require(payload.owner as? PayloadPool.Buffer).bytes.count
                 #expect(kept <= reply)
             } else {
-                let error = try #require(throws: ServiceError.self) {
+                let error = try #require(throws: EnvironmentError.self) {
                     try session.execute(random, payload: nil)
                 }
-                #expect(error.code == .resourceExhausted)
+                #expect(error.kind == .resourceExhausted)
             }
             #expect(budget.used == before + kept)
         }

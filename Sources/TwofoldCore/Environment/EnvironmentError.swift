@@ -10,6 +10,8 @@ public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConverti
         case failedPrecondition
         /// The request exceeds a limit.
         case resourceExhausted
+        /// The argument names an environment that does not exist.
+        case notFound
     }
 
     /// The kind of refusal.
@@ -37,6 +39,11 @@ public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConverti
     /// Returns the error for a request that exceeds a limit.
     public static func exhausted(_ field: String, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .resourceExhausted, field: field, lane: nil, message: message)
+    }
+
+    /// Returns the error for an argument that names an environment that does not exist.
+    public static func notFound(_ field: String, _ message: String) -> EnvironmentError {
+        EnvironmentError(kind: .notFound, field: field, lane: nil, message: message)
     }
 }
 

@@ -1,7 +1,7 @@
 package import TwofoldCore
 internal import FoundationEssentials
 package import TwofoldProtocol
-package import TwofoldService
+internal import TwofoldService
 
 extension SessionLedger {
     /// A session's entry in the ledger: the last executed request and the request in progress.
@@ -261,7 +261,7 @@ extension SessionLedger {
         }
 
         /// Returns the session as a protobuf message for saving; nil while a request is in progress.
-        package func saved(at now: Moment) throws(ServiceError) -> SavedSession? {
+        package func saved(at now: Moment) throws(EnvironmentError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes

@@ -98,20 +98,20 @@ extension Oracle {
 
     func execute(
         _ op: Request.OneOf_Op, _ question: Question, on shadow: ServedEnvironment, _ isStopping: Bool
-    ) throws(ServiceError) -> (Reply.OneOf_Result, [UInt8]) {
+    ) throws(EnvironmentError) -> (Reply.OneOf_Result, [UInt8]) {
         // A stop ends a rollout after its first step.
         world.clock.restart(question.clockSeed, at: world.now, isOver: isStopping)
         defer { world.clock.restart(0, at: world.now) }
         func perform(
             _ payload: UnsafeRawBufferPointer?
-        ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
+        ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
             try shadow.execute(op, payload: payload) { [memory] (size) throws(EnvironmentError) in
                 memory.room(size)
             }
         }
         let outcome: (result: Reply.OneOf_Result, payloadSize: Int)
         if let payload = question.payload {
-            outcome = try payload.span.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in
+            outcome = try payload.span.bytes.withUnsafeBytes { (bytes) throws(EnvironmentError) in
                 try perform(bytes)
             }
         } else {
