@@ -17,9 +17,9 @@ public struct EnvironmentService: Sendable {
 
     /// The limits on requests.
     public let limits: Limits
-    /// A flag that makes the requests in progress end soon. A rollout replies after its current step. A search is
-    /// refused if it has not finished the first step.
-    public let stop = Flag()
+    /// The service's phase. Any phase after `serving` makes the requests in progress end soon: a rollout replies after
+    /// its current step, and a search is refused if it has not finished the first step.
+    package let phase = CurrentPhase()
     let workers: Workers
     /// The threads that a search may use.
     let searchWorkers: Workers

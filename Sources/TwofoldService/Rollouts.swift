@@ -188,6 +188,7 @@ final class Rollouts {
         let (source, selected) = try source(request, payload)
         let plan = RolloutPlan(rollout, request, lanes: environment.lanes, maxSteps: maxSteps)
         try environment.checkSeeded()
+        let isStopping: @Sendable () -> Bool = { [phase = service.phase] in phase.isStopping }
         let lanes = 0..<environment.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []
         if request.policySeeds {
@@ -200,9 +201,9 @@ final class Rollouts {
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
                 finalsRoom: plan.finals.lanes,
-                answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: service.stop),
+                answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
                 searchEnd: Self.isSearch(request)
-                    ? Deadline(after: service.limits.maxSearch, on: service.clock, or: service.stop) : nil)
+                    ? Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping) : nil)
             // The policy is kept only now, because a refused request changes nothing and releases its memory.
             last = selected
             return plan.reply(done, in: memory)

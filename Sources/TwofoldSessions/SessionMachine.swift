@@ -44,7 +44,6 @@ package final class SessionMachine {
     private let clock: Clock
     package let service: EnvironmentService
     package let budget: MemoryBudget
-    package let phase = CurrentPhase()
     package private(set) var ledger: SessionLedger
     package var statistics = ServerStatistics()
     /// The number of unfinished pieces of work. The next two properties count the expand and stats requests among
@@ -65,12 +64,8 @@ package final class SessionMachine {
         ledger = SessionLedger(settings.limits)
     }
 
-    /// Enters a phase. The phase decides which requests may still start. Any phase after `serving` also ends the
-    /// rollouts in progress.
-    package func enter(_ phase: Phase) {
-        self.phase.enter(phase)
-        if phase > .serving { service.stop.set() }
-    }
+    /// The phase of a stop, which decides which requests may still start.
+    package var phase: Phase { service.phase.value }
 
     // MARK: a request
 
@@ -106,7 +101,7 @@ package final class SessionMachine {
             effects.append(.greeted(hello.client))
             effects.append(.send(reply, to: route))
         case .expand(let expand):
-            guard phase.value < .refusing else { throw .stopping }
+            guard phase < .refusing else { throw .stopping }
             guard expansionsInProgress < Self.maxExpansions else { throw .tooMany(Self.maxExpansions) }
             let expansion: Expansion
             do throws(EnvironmentError) { expansion = try service.expansion(expand) } catch {
@@ -174,7 +169,7 @@ package final class SessionMachine {
     private func start(_ work: Work, of entry: SessionLedger.Entry, _ effects: inout [Effect]) {
         entry.start(work)
         do throws(ServiceError) {
-            guard phase.value < .refusing else { throw .stopping }
+            guard phase < .refusing else { throw .stopping }
             try checkActions(of: work, boards: entry.boards)
             try work.reserve(in: budget)
         } catch {

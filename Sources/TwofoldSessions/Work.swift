@@ -167,7 +167,7 @@ package final class Work: @unchecked Sendable {
                 })
         } catch {
             // A stop makes a running search fail as if its time limit had expired. The stop is reported instead.
-            let isStopped = isSearch && service.stop.isSet && error.kind == .resourceExhausted
+            let isStopped = isSearch && service.phase.isStopping && error.kind == .resourceExhausted
             return .failure(isStopped ? .stopping : ServiceError(error))
         }
     }

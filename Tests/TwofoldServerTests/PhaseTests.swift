@@ -1,8 +1,6 @@
-import TwofoldCore
 import Testing
-
-@testable import TwofoldServer
-@testable import TwofoldSessions
+import TwofoldCore
+import TwofoldService
 
 /// Tests the phases of a shutdown, at times that the tests choose.
 @Suite struct PhaseTests {

@@ -119,7 +119,7 @@ import TwofoldService
     @Test func `after a stop, a rollout answers after its step, and a search is refused`() throws {
         let session = try session()
         let twin = try self.session()
-        session.stop.set()
+        session.phase.enter(.draining)
         for steps in [1, 1000] as [UInt32] {
             let answer = try session.call(request(steps))
             #expect(try reply(answer).steps == 1)

@@ -22,8 +22,8 @@ func service(
 final class Session {
     let created: CreateReply
     let session: ServedEnvironment
-    /// The flag that ends a request in progress early.
-    let stop: Flag
+    /// The service's phase, which can end a request in progress early.
+    let phase: CurrentPhase
     private var fill: UInt8 = 0x5a
 
     private static let margin = (before: 3, behind: 8)
@@ -34,7 +34,7 @@ final class Session {
         _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws {
         let service = service(threads: threads, limits: limits, tables: tables)
-        stop = service.stop
+        phase = service.phase
         session = try service.create(createRequest(lanes: 4, change))
         created = session.createReply
     }

@@ -155,7 +155,7 @@ import TwofoldTestSupport
     @Test func `during a stop, statistics are still reported, and say that the server stops`() throws {
         #expect(try !execute(.stats(.init()), seq: 0).stats.draining)
         for phase in [Phase.draining, .refusing, .late] {
-            machine.enter(phase)
+            machine.service.phase.enter(phase)
             let work = try #require(take(.stats(.init()), seq: 0).first?.work)
             #expect(!work.isTooLate(in: phase))
             let sent = try #require(finish(work).compactMap(\.sent).first)

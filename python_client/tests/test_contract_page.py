@@ -112,7 +112,7 @@ def test_the_states_of_the_python_client_are_drawn_as_in_its_source() -> None:
 
 
 def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
-    source = (SOURCES / "TwofoldSessions/Phase.swift").read_text()
+    source = (SOURCES / "TwofoldService/Phase.swift").read_text()
     comment = "".join(line.removeprefix("/// ") for line in source.splitlines(keepends=True))
     assert drawing("serving ──►") in comment
     enum = source.split("enum Phase", 1)[1].split("\n    static", 1)[0]
@@ -127,7 +127,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
         ("the last 10,000 closed sessions", "Sessions/Ledger/SessionLedger", "maxClosed = 10_000"),
         (
             "still running 5 s after the signal",
-            "Sessions/Phase",
+            "Service/Phase",
             "stopTime = Duration.seconds(5)",
         ),
         (

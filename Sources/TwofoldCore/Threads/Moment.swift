@@ -50,18 +50,20 @@ public struct Clock: Sendable {
     public static let system = Clock { .now }
 }
 
-/// The time limit for work that may take a long time. A flag can end the work earlier.
+/// The time limit for work that may take a long time. A stop can end the work earlier.
 public struct Deadline: Sendable {
     private let moment: Moment
     private let clock: Clock
-    private let stop: Flag?
+    private let isStopping: @Sendable () -> Bool
 
-    /// Makes a deadline that is `time` after the clock's present moment. Setting `stop` ends the work earlier.
-    public init(after time: Duration, on clock: Clock, or stop: Flag? = nil) {
+    /// Makes a deadline that is `time` after the clock's present moment, or earlier if `isStopping` becomes true.
+    public init(
+        after time: Duration, on clock: Clock, or isStopping: @escaping @Sendable () -> Bool = { false }
+    ) {
         moment = clock.now() + time
         self.clock = clock
-        self.stop = stop
+        self.isStopping = isStopping
     }
 
-    var hasPassed: Bool { stop?.isSet == true || clock.now() >= moment }
+    var hasPassed: Bool { isStopping() || clock.now() >= moment }
 }

@@ -103,7 +103,7 @@ final class ReplyLoop {
     /// replies.)
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
-        machine.enter(.draining)
+        machine.service.phase.enter(.draining)
         var poller = Poller()
         let inputs = Inputs(of: self, &poller)
         while Moment.now < stop.drainEnd, try poller.wait(timeout: Self.drainPause) > 0 {
@@ -114,7 +114,7 @@ final class ReplyLoop {
             let now = Moment.now
             let (phase, until) = stop.phase(
                 at: now, refusalEnd: refusalEnd, jobsInProgress: machine.inProgress)
-            machine.enter(phase)
+            machine.service.phase.enter(phase)
             guard phase < .ended else { break }
             _ = try poller.wait(timeout: until - now)
             try take(inputs, poller)
@@ -221,8 +221,8 @@ final class ReplyLoop {
             case .statistics: (statistics, nil)
             case .queue, .here: (queue, configuration.jobDidBegin)
             }
-        queue.async { [service = machine.service, budget = machine.budget, phase = machine.phase, mailbox] in
-            guard !work.isTooLate(in: phase.value) else {
+        queue.async { [service = machine.service, budget = machine.budget, mailbox] in
+            guard !work.isTooLate(in: service.phase.value) else {
                 return mailbox.deliver((work, .failure(.stopping)))
             }
             jobDidBegin?()

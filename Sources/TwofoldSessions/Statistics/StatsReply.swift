@@ -54,7 +54,7 @@ extension SessionMachine {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version
         reply.uptime = (now - begin) / .seconds(1)
-        reply.draining = phase.value > .serving
+        reply.draining = service.phase.isStopping
         reply.threads = UInt32(settings.threads)
         reply.limits = settings.limits.wire
         reply.counters = statistics.counters

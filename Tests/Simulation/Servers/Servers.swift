@@ -226,10 +226,10 @@ final class SimulatedServer {
         guard world.now >= pausedUntil else {
             return world.add(.server(.work(self, work, for: question)), after: pausedUntil - world.now)
         }
-        let isLate = work.isTooLate(in: machine.phase.value)
+        let isLate = work.isTooLate(in: machine.phase)
         if isLate {
             world.reach(.jobTooLate)
-        } else if machine.phase.value >= .late, question?.isOfNoSession != true {
+        } else if machine.phase >= .late, question?.isOfNoSession != true {
             world.violate("a server started work in the last seconds of its shutdown")
         }
         finish(work, isLate ? .failure(.stopping) : result(of: work, question))
@@ -282,7 +282,7 @@ final class SimulatedServer {
         let payload = message.count > 4 ? message[4].withUnsafeBytes { [UInt8]($0) } : nil
         let packet = World.Packet(socket: socket, number: number, header: header, payload: payload)
         world.oracle.answered(
-            answered.question, at: place, by: self, isStopping: machine.phase.value > .serving,
+            answered.question, at: place, by: self, isStopping: machine.phase > .serving,
             isLate: !isTaking,
             packet)
         world.deliver(packet)
@@ -291,7 +291,7 @@ final class SimulatedServer {
     /// Checks that a server that refuses new requests neither executes nor starts a session's request. `before` and
     /// `inProgress` describe the state before the request.
     private func checkBegin(of question: Oracle.Question?, after before: Counters, _ inProgress: Int) {
-        guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
+        guard machine.phase >= .refusing, let op = question?.request.op else { return }
         switch op {
         case .hello, .stats, .resume: return
         default: break
@@ -372,7 +372,7 @@ final class SimulatedServer {
         if let stopping {
             let (phase, until) = stopping.stop.phase(
                 at: world.moment, refusalEnd: stopping.refusalEnd, jobsInProgress: machine.inProgress)
-            machine.enter(phase)
+            machine.service.phase.enter(phase)
             guard phase == .ended else {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
@@ -412,7 +412,7 @@ final class SimulatedServer {
     /// Asks the server to stop.
     func stop() {
         guard stopping == nil, !hasEnded else { return }
-        machine.enter(.draining)
+        machine.service.phase.enter(.draining)
         if machine.inProgress > 0 { world.reach(.stoppedDuringJob) }
         stopping = (Stop(at: world.moment), world.moment + .milliseconds(100))
         scheduleTurn(after: .milliseconds(1))

@@ -27,6 +27,9 @@ package final class CurrentPhase: Sendable {
 
     package var value: Phase { phase.load(ordering: .relaxed) }
 
+    /// Whether the server is about to stop.
+    package var isStopping: Bool { value > .serving }
+
     package init() {}
 
     package func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
