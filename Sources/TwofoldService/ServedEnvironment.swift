@@ -67,20 +67,8 @@ public final class ServedEnvironment {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
-    /// Reserves the memory that a request needs while it runs, not counting its reply. Returns nil if it needs little.
-    private func reserveWorking(
-        for op: Request.OneOf_Op
-    ) throws(EnvironmentError) -> (MemoryPromise, any Sendable)? {
-        let bytes =
-            switch op {
-            case .rollout(let request): rollouts.workingBytes(request)
-            // A list of the request's lanes, and a flag for each lane already named. A restore also lists the other
-            // lanes.
-            case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
-            case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
-            default: 0
-            }
-        guard bytes > 0 else { return nil }
+    /// Reserves the memory that a request needs while it runs, not counting its reply.
+    private func reserveWorking(_ bytes: Int) throws(EnvironmentError) -> (MemoryPromise, any Sendable) {
         // because: these allocations can't report failure.
         do { return (try MemoryPromise.make(bytes), try reserve(bytes)) } catch {
             throw .exhausted("", "no memory to execute the request: \(error)")
@@ -109,8 +97,6 @@ public final class ServedEnvironment {
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
-        let working = try reserveWorking(for: op)
-        defer { withExtendedLifetime(working) {} }
         switch op {
         case .reset(let request):
             let input = try resetInput(request, payload)
@@ -135,8 +121,14 @@ public final class ServedEnvironment {
             guard payload == nil else { throw .noPayload }
             return (.keepalive(.init()), 0)
         case .snapshot:
+            // A list of the request's lanes, and a flag for each lane already named.
+            let working = try reserveWorking((MemoryLayout<Int>.stride + 1) * lanes)
+            defer { withExtendedLifetime(working) {} }
             return try snapshot(laneNumbers(payload), replyMemory)
         case .restore(let request):
+            // The same as for a snapshot, and lists of the other lanes.
+            let working = try reserveWorking((4 * MemoryLayout<Int>.stride + 1) * lanes)
+            defer { withExtendedLifetime(working) {} }
             let (input, streams) = try restoreInput(request, payload)
             try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
             rollouts.restore(input, streams)
@@ -145,6 +137,8 @@ public final class ServedEnvironment {
             guard payload == nil else { throw .noPayload }
             return (.close(.init()), 0)
         case .rollout(let request):
+            let working = try reserveWorking(rollouts.workingBytes(request))
+            defer { withExtendedLifetime(working) {} }
             let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
             return (.rollout(reply), size)
         case .policy(let request):
