@@ -111,15 +111,32 @@ import TwofoldCore
         #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: other))
     }
 
-    /// Returns a directory that contains the folder of a solver for 2 x 3 boards that stopped shortly before its end.
-    private func stopped() throws -> TemporaryDirectory {
+    /// Returns a directory that contains the folder of a solver that stopped after a layer of the forward pass or,
+    /// without a tile sum, shortly before its end.
+    private func stopped(
+        _ config: Game2048.Config = .board(2, 3), after tileSum: Int? = nil
+    ) throws -> TemporaryDirectory {
         let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
-        let problem = try OptimumProblem(.board(2, 3), .score)
-        try solve(.board(2, 3), in: directory) { progress in
-            guard progress.stage == .table else { return }
+        let problem = try OptimumProblem(config, .score)
+        try solve(config, in: directory) { progress in
+            guard progress.stage == (tileSum == nil ? .table : .forward), progress.tileSum == tileSum ?? 0
+            else { return }
             do { try copyPart(of: problem, directory, other) } catch { Issue.record(error) }
         }
         return other
+    }
+
+    @Test(arguments: [0, 0.1, 1], [12, nil])
+    func `a solver resumes after the last layer that it found, whatever the probability of a 4`(
+        fourProbability: Double, tileSum: Int?
+    ) throws {
+        let config = Game2048.Config.board(2, 2, fourProbability: fourProbability)
+        let (whole, directory) = (TemporaryDirectory(), try stopped(config, after: tileSum))
+        var (layers, resumed): ([Int], [Int]) = ([], [])
+        try solve(config, in: whole) { if $0.stage == .forward { layers.append($0.tileSum) } }
+        try solve(config, in: directory) { if $0.stage == .forward { resumed.append($0.tileSum) } }
+        #expect(layers.count > 3 && resumed == layers.filter { $0 > tileSum ?? .max })
+        #expect(try bytes(config, in: directory) == bytes(config, in: whole))
     }
 
     private func change(
