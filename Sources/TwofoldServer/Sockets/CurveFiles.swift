@@ -100,7 +100,7 @@ public enum CurveFiles {
             let parts = line.split(separator: UInt8(ascii: "="), maxSplits: 1)
             guard parts.count == 2, String(parts[0].trimmed) == name else { continue }
             let value = String(parts[1].trimmed) ?? ""
-            guard value.count >= 2, value.hasPrefix("\""), value.hasSuffix("\"") else { return nil }
+            guard value.hasPrefix("\""), value.hasSuffix("\"") else { return nil }
             return String(value.dropFirst().dropLast())
         }
         return nil
