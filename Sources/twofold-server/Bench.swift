@@ -43,9 +43,10 @@ struct Bench: ParsableCommand {
     }
 
     func validate() throws {
-        guard boards.allSatisfy({ 1...1 << 40 ~= $0 }), rounds >= 1, milliseconds >= 1 else {
+        let limit = 1 << 40
+        guard boards.allSatisfy({ 1...limit ~= $0 }), rounds >= 1, milliseconds >= 1 else {
             throw ValidationError(
-                "--boards must be in 1...\(1 << 40); --rounds and --milliseconds must be at least 1")
+                "--boards must be in 1...\(limit); --rounds and --milliseconds must be at least 1")
         }
     }
 
