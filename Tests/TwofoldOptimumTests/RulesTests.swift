@@ -148,7 +148,9 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
         }
         #expect(refusal(.board(2, 5))?.field == "size")
         #expect(refusal(.board(4, 4))?.field == "size")
-        #expect(refusal(.board(2, 2, goal: 64), .goal)?.field == "goal")
+        let tooHigh = refusal(.board(2, 2, goal: 64), .goal)
+        #expect(tooHigh?.field == "goal")
+        #expect(tooHigh?.message == "goal is 64; on 2 x 2 the highest tile is 32")
         #expect(refusal(.board(2, 2, goal: 4, stopAtGoal: true))?.field == "goal")
         // A goal that no game reaches never ends a game.
         let endless = try OptimumProblem(.board(2, 2, goal: 64, stopAtGoal: true), .score)

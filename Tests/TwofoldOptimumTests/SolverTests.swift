@@ -53,8 +53,10 @@ import TwofoldCore
     }
 
     @Test func `the solver finds the known boards, score, moves and tiles of 2 x 2`() throws {
-        let results = try solve(.board(2, 2), in: TemporaryDirectory()).results
+        let table = try solve(.board(2, 2), in: TemporaryDirectory())
+        let results = table.results
         #expect((results.states, results.terminal) == (110, 36))
+        #expect((0x1p-25..<0x1p-23).contains(results.errorBound / table.largestValue))
         #expect(abs(results.value - 66.96414946) < 5e-9)
         #expect(abs(results.score - results.value) < 1e-5)
         #expect(abs(results.reaching(exponent: 4) - 0.9625112538) < 5e-11)
@@ -62,6 +64,11 @@ import TwofoldCore
         #expect(results.reaching(exponent: 6) == 0)
         let best = try solve(.board(2, 2, goal: 32), .goal, in: TemporaryDirectory()).results
         #expect(abs(best.value - 0.0828872891) < 5e-11)
+    }
+
+    @Test func `if the objective is moves, its value is the expected number of moves`() throws {
+        let results = try solve(.board(2, 2), .moves, in: TemporaryDirectory()).results
+        #expect(abs(results.moves - results.value) < 1e-5 && results.moves > 10)
     }
 
     @Test func `the number of threads does not change a single byte`() throws {
@@ -182,6 +189,43 @@ import TwofoldCore
             data = Data(layer) + withUnsafeBytes(of: checksum.littleEndian) { Data($0) }
         }
         try expectWhole(directory)
+    }
+
+    @Test func `a layer that is larger than its file is cut off, even if no memory could hold it`() throws {
+        let path = TemporaryDirectory().path + "-log"
+        defer { unlink(path) }
+        let limit = 1 << 40
+        try LayerLog(path, rowBytes: 8, limit: limit).append(tileSum: 4, rows: LayerRows([1, 2, 3]))
+        var bytes = try Data(contentsOf: URL(filePath: path))
+        #expect(try LayerLog(path, rowBytes: 8, limit: limit).layers.map(\.rows) == [3])
+        withUnsafeBytes(of: limit.littleEndian) { bytes.replaceSubrange(16..<24, with: $0) }
+        try bytes.write(to: URL(filePath: path))
+        #expect(try LayerLog(path, rowBytes: 8, limit: limit).layers.isEmpty)
+    }
+
+    @Test func `values that optimal play does not attain are refused, and the error names their folder`()
+        throws
+    {
+        let directory = try stopped()
+        try change("values", in: directory) { data in
+            // Raise the value of a board of the last layer, whose boards are start boards, and fix the checksum.
+            var offset = 0
+            func end() -> Int {
+                let rows = data.withUnsafeBytes {
+                    $0.loadUnaligned(fromByteOffset: offset + 16, as: Int.self)
+                }
+                return offset + 32 + rows * 24 + 8
+            }
+            while end() < data.count { offset = end() }
+            var layer = [UInt8](data[offset..<data.count - 8])
+            layer.withUnsafeMutableBytes { $0.storeBytes(of: 1e6, toByteOffset: 32 + 16, as: Double.self) }
+            let checksum = layer.withUnsafeBytes { WordChecksum.of($0) }
+            let forged = Data(layer) + withUnsafeBytes(of: checksum.littleEndian) { Data($0) }
+            data.replaceSubrange(offset..., with: forged)
+        }
+        let error = #expect(throws: OptimumFailure.self) { try solve(.board(2, 3), in: directory) }
+        let logs = try directory.path(of: .board(2, 3)) + ".part"
+        #expect(error?.description.contains("so the logs in '\(logs)' are damaged") == true)
     }
 
     @Test(arguments: [("boards", 8), ("values", 24)])

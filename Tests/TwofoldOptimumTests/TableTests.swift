@@ -34,6 +34,26 @@ import TwofoldCore
             problem.command(making: TableDirectory.standard + "/\(problem.name).table")
                 == "twofold solve --size 2x3 --objective moves --goal 64 --stop-at-goal --four-probability 0.2 "
                 + "--start-tiles 1")
+        let goal = try OptimumProblem(.board(2, 2, goal: 16), .goal)
+        #expect(
+            goal.command(making: TableDirectory.standard + "/\(goal.name).table")
+                == "twofold solve --size 2x2 --objective goal --goal 16")
+    }
+
+    @Test func `the tables of different problems have different names`() throws {
+        let names = try SolverTests.cases.map { try OptimumProblem($0.config, $0.objective).name }
+        #expect(Set(names).count == names.count)
+    }
+
+    @Test func `tables are in the user's cache folder, which an empty XDG_CACHE_HOME does not change`() async
+    {
+        await #expect(processExitsWith: .success) {
+            setenv("HOME", "/home/alice", 1)
+            for (cache, path) in [("/caches", "/caches/twofold"), ("", "/home/alice/.cache/twofold")] {
+                setenv("XDG_CACHE_HOME", cache, 1)
+                #expect(TableDirectory.standard == path)
+            }
+        }
     }
 
     @Test(arguments: [
@@ -60,6 +80,28 @@ import TwofoldCore
             try changed.write(to: URL(filePath: path))
             #expect(try failure().contains("can't be used"), "byte \(place)")
         }
+    }
+
+    /// Each case changes one word of the header, and fixes the header's checksum.
+    @Test(
+        arguments: [
+            (0, 0, "it is not a table made by Twofold"), (1, 2, "its format version is 2; expected 1"),
+            (5, 3, "its header describes impossible rules"),
+            (8, .max, "its header describes impossible rules"),
+        ] as [(Int, UInt64, String)])
+    func `a table with an unknown header is refused with the reason`(
+        word: Int, value: UInt64, reason: String
+    ) throws {
+        try solve(.board(2, 2), in: directory)
+        let path = try directory.path(of: .board(2, 2))
+        var table = [UInt8](try bytes(.board(2, 2), in: directory))
+        table.withUnsafeMutableBytes { table in
+            table.storeBytes(of: value.littleEndian, toByteOffset: 8 * word, as: UInt64.self)
+            let checksum = WordChecksum.of(UnsafeRawBufferPointer(rebasing: table[..<(8 * 33)]))
+            table.storeBytes(of: checksum.littleEndian, toByteOffset: 8 * 33, as: UInt64.self)
+        }
+        try Data(table).write(to: URL(filePath: path))
+        #expect(try failure().contains("can't be used: \(reason). Remove it"))
     }
 
     @Test func `a table of another problem is refused`() throws {
