@@ -1,6 +1,7 @@
 import Platform
 import Testing
 import TwofoldProtocol
+import TwofoldSessions
 import TwofoldTestSupport
 
 @Suite struct AddressSpaceTests {
@@ -19,5 +20,18 @@ import TwofoldTestSupport
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), limit: "-v 120000")
         #expect(try server.exit() == .code(64))
         #expect(server.standardError.contains("ulimit -v"))
+    }
+
+    @Test func `the memory that a request needs while it runs is not promised to another request`() async {
+        await #expect(processExitsWith: .success) {
+            var limit = rlimit()
+            let bytes = ProcessUsage.addressSpaceBytes! + MemoryPromise.kept + 50 << 20
+            (limit.rlim_cur, limit.rlim_max) = (rlim_t(bytes), rlim_t(bytes))
+            try system { setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) }
+            let budget = MemoryBudget(limit: .max)
+            let reservation = try budget.reservePromised(30 << 20)
+            #expect(throws: Reason.self) { try budget.reservePromised(30 << 20) }
+            withExtendedLifetime(reservation) {}
+        }
     }
 }

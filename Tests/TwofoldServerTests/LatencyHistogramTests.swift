@@ -44,13 +44,14 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `statistics report the median and the 99th percentile`() {
+    @Test func `statistics report the sum of the times, the median and the 99th percentile`() {
         var statistics = ServerStatistics()
         for request in 0..<100 {
             let end = Moment(nanoseconds: start.nanoseconds + (request < 90 ? 10_000 : 1_000_000))
             statistics.countExecuted(.step, arrived: start, at: end, steps: 1)
         }
         let stats = statistics.requestStats(at: start)
+        #expect(abs(stats[0].seconds - (90 * 1e-5 + 10 * 1e-3)) < 1e-9)
         #expect((1e-5...1.13e-5).contains(stats[0].p50) && (1e-3...1.13e-3).contains(stats[0].p99))
     }
 

@@ -163,6 +163,34 @@ import TwofoldTestSupport
         }
     }
 
+    @Test func `a stop refuses expand requests, and accepted searches before other accepted requests`() throws
+    {
+        try open()
+        var search = RolloutRequest()
+        (search.steps, search.expectimax) = (1, .init())
+        for (op, payload, isSearch) in [(.rollout(search), nil, true), (.step, [0], false)]
+            as [(Request.OneOf_Op, [UInt8]?, Bool)]
+        {
+            let work = try #require(take(op, seq: 3, payload).first?.work)
+            #expect(!work.isTooLate(in: .draining) && work.isTooLate(in: .late))
+            #expect(work.isTooLate(in: .refusing) == isSearch)
+            var effects: [SessionMachine.Effect] = []
+            machine.finish(work, .failure(.stopping), at: .start, into: &effects)
+        }
+        machine.enter(.refusing)
+        let (expand, payload) = Self.expand(boards: 1)
+        let refused = try #require(take(expand, seq: 0, payload).first?.sent)
+        #expect(try Reply(bytes: refused.reply.header).error.code == .shuttingDown)
+    }
+
+    @Test func `a resume takes no payload`() throws {
+        try open()
+        var resume = ResumeRequest()
+        resume.holder = sessionBytes(7)
+        let refused = try #require(take(.resume(resume), seq: 0, [1]).first?.sent)
+        #expect(try Reply(bytes: refused.reply.header).error.field == "payload")
+    }
+
     @Test func `the payload of a waiting expand request is counted in the memory`() throws {
         let (op, payload) = Self.expand(boards: 1000)
         var work = take(op, seq: 0, payload).first?.work
@@ -214,11 +242,13 @@ import TwofoldTestSupport
             let create = Request(.create(lanes: 1), session: sessionBytes(UInt8(number)), seq: 1)
             _ = try ask(create, of: client, at: number)
         }
+        let keepalive = Request(.keepalive(.init()), session: sessionBytes(0), seq: 2)
+        _ = try ask(keepalive, of: "alice", at: 7)
         let stats = Request(.stats(.init()))
         let mine = try ask(stats, of: "alice", at: 10).stats.sessions
         #expect(mine.map(\.id) == [0, 2].map { (byte: UInt8) in "\(SessionID(sessionBytes(byte))!)" })
         #expect(mine.map(\.client) == ["Alice", "Alice"])
-        #expect(mine.map(\.age) == [10, 8] && mine.map(\.idle) == [10, 8])
+        #expect(mine.map(\.age) == [10, 8] && mine.map(\.idle) == [3, 8])
         #expect(mine.allSatisfy { $0.environmentID == "twofold/Game2048-v0" && $0.bytes > 16 })
         let all = try ask(stats, of: nil, at: 10).stats
         #expect(all.sessions.map(\.client) == ["Alice", "Bob", "Alice", ""])

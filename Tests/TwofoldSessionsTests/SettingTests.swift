@@ -6,7 +6,9 @@ import TwofoldSessions
 
 @Suite struct SettingTests {
     @Test(arguments: [
-        ("THREADS", "0"), ("MAX_SEARCH_MILLISECONDS", "soon"), ("ENGINE", "steam"),
+        ("THREADS", "0"), ("THREADS", "1025"), ("SEARCH_THREADS", "0"), ("MAX_MESSAGE_BYTES", "511"),
+        ("MAX_POLICY_BYTES", "0"), ("MAX_SEARCH_MILLISECONDS", "soon"),
+        ("MAX_SEARCH_MILLISECONDS", "3600001"), ("ENGINE", "steam"),
     ])
     func `the error for an invalid variable names it`(name: String, value: String) {
         let error = #expect(throws: Reason.self) {
