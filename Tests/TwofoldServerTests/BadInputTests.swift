@@ -65,6 +65,18 @@ private func invalidMessages(_ session: Data, nextSeq: UInt64) -> [[[UInt8]]] {
 
     private static let sendHighWaterMark: CInt = 23
 
+    @Test func `the refusal of a message with a wrong number of frames has the number, unless it is large`()
+        throws
+    {
+        let server = try RunningServer(directory.ipc())
+        let peer = try Peer(.dealer, to: server.endpoint)
+        for (frames, text) in [(0, "0"), (3, "3"), (20, "too many")] {
+            try peer.send(raw: [[]] + [[UInt8]](repeating: [1], count: frames))
+            let error = try peer.receive().error
+            #expect(error?.message.hasPrefix("\(text) frames after the delimiter") == true)
+        }
+    }
+
     @Test func `a message without the delimiter is dropped and counted`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)

@@ -166,6 +166,22 @@ import ZeroMQ
         #expect(try !ask(bob, at: 64))
     }
 
+    @Test func `a list that is reloaded while it is read is read again`() throws {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let path = try directory.write("clients", "")
+        let authenticator = try Authenticator(path, in: Context(), logger: logger)
+        authenticator.reload()
+        // The first list must have been read before the second one is written.
+        #expect(eventually { isReadable(authenticator.lists.descriptor) })
+        try directory.write("clients", "\(alice.publicKey) alice\n")
+        authenticator.reload()
+        let isReread = eventually {
+            authenticator.replaceList()
+            return !authenticator.names.isEmpty
+        }
+        #expect(isReread)
+    }
+
     @Test func `a server whose list can't be read does not start`() throws {
         let keys = server
         #expect(throws: Reason.self) {

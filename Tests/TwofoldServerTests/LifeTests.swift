@@ -97,8 +97,9 @@ enum Manner: CaseIterable {
         #expect(counters.resent == 0 && counters.parked == 0 && counters.dropped == 0)
     }
 
-    @Test func `port 0 becomes a real port, and each endpoint is reported with its real address`() throws {
-        let server = try RunningServer("tcp://127.0.0.1:0", directory.ipc(), "tcp://127.0.0.1:0")
+    @Test func `port 0 or * becomes a real port, and each endpoint is reported with its real address`() throws
+    {
+        let server = try RunningServer("tcp://127.0.0.1:0", directory.ipc(), "tcp://127.0.0.1:*")
         #expect(server.endpoints.count == 3)
         #expect(server.endpoints[1] == directory.ipc())
         let ports = [server.endpoints[0], server.endpoints[2]].map {

@@ -108,6 +108,20 @@ import TwofoldProtocol
         #expect(read(second) == [session(3)])
     }
 
+    @Test func `a session that does not fit on the disk leaves its file unchanged`() async {
+        await #expect(processExitsWith: .success) {
+            let tests = try StateDirectoryTests()
+            let name = try tests.write(1...1)
+            // With a limit on the size of files, larger writes fail as on a full disk.
+            signal(SIGXFSZ, SIG_IGN)
+            var limit = rlimit(rlim_cur: 1000, rlim_max: 1000)
+            try system { setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) }
+            #expect(throws: SystemError.self) { try tests.directory.append(tests.session(20), to: name) }
+            try tests.directory.append(tests.session(2), to: name)
+            #expect(tests.read(name) == [tests.session(1), tests.session(2)])
+        }
+    }
+
     @Test func `an empty file has no sessions`() throws {
         try Data().write(to: URL(filePath: path("1.sessions")))
         #expect(directory.fileNames == ["1.sessions"])
