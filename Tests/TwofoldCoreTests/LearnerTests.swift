@@ -12,16 +12,21 @@ import Testing
 
         init(
             lanes: Int, rows: Int = 3, columns: Int = 3, tuples: [[Int]] = [[0, 1, 3, 4], [1, 4, 7]],
-            seed: UInt64 = 1, workers: Workers = Workers(threads: 1), engine: Engine = .automatic
+            seed: UInt64 = 1, goal: Int = 2048, workers: Workers = Workers(threads: 1),
+            engine: Engine = .automatic
         ) throws {
             var config = Game2048.Config()
-            (config.rows, config.columns) = (rows, columns)
+            (config.rows, config.columns, config.goal) = (rows, columns, goal)
             let batch = try Game2048(config).makeBatch(
                 BatchOptions(lanes: lanes, workers: workers, engine: engine))
             learner = try NTupleLearner(
                 batch, .init(tuples: tuples, exponents: 12, isSymmetric: true), rate: 1, maxBytes: 1 << 24)
             weights = Array(repeating: 0, count: 3 * learner.weightCount)
-            let seeds = (0..<UInt64(lanes)).map { ($0 + seed).littleEndian }
+            try start(seed)
+        }
+
+        func start(_ seed: UInt64) throws {
+            let seeds = (0..<UInt64(learner.lanes)).map { ($0 + seed).littleEndian }
             try seeds.withUnsafeBytes { try learner.start(seeds: $0) }
         }
 
@@ -99,11 +104,31 @@ import Testing
         #expect(try first.state == second.state)
     }
 
-    @Test func `several threads play all steps`() throws {
-        let student = try Student(lanes: 256, workers: Workers(threads: 4))
+    @Test func `a learner that starts again knows nothing of its last games`() throws {
+        let (fresh, used) = (try Student(lanes: 5), try Student(lanes: 5, seed: 100))
+        try used.run(20)
+        try used.start(1)
+        used.weights = fresh.weights
+        try fresh.run(20)
+        try used.run(20)
+        #expect(fresh.weights == used.weights)
+    }
+
+    @Test func `the games that reach the goal are counted`() throws {
+        for (goal, isReached) in [(16, true), (2048, false)] {
+            let student = try Student(lanes: 5, rows: 2, columns: 2, tuples: [[0, 1]], goal: goal)
+            try student.run(500)
+            let counts = student.counts
+            #expect(counts.episodes > 0 && (isReached ? 1...counts.episodes : 0...0).contains(counts.goals))
+        }
+    }
+
+    @Test(arguments: [3, 256])
+    func `several threads play all steps`(lanes: Int) throws {
+        let student = try Student(lanes: lanes, workers: Workers(threads: 4))
         try student.run(1000)
         let playing = student.counts.moves + student.counts.episodes
-        #expect((256_000...256_256).contains(playing))
+        #expect((1000 * lanes...1001 * lanes).contains(playing))
         #expect(student.weights.allSatisfy(\.isFinite) && student.weights.contains { $0 != 0 })
     }
 

@@ -111,10 +111,22 @@ extension NTupleNetwork {
         #expect(refusal(Form(tuples: [[0], []], exponents: 4, isSymmetric: true))?.field == "tuples")
         #expect(refusal(Form(tuples: [[0, 16]], exponents: 4, isSymmetric: true))?.field == "tuples")
         #expect(refusal(Form(tuples: [[0, 0]], exponents: 4, isSymmetric: true))?.field == "tuples")
+        for (tuples, reason) in [
+            ([[Int]](repeating: [0], count: 257), "there are 257 tuples; expected 1...256"),
+            ([Array(0..<13)], "tuple 0 has cells \(Array(0..<13)); expected 1...12 different cells"),
+        ] {
+            let form = Form(tuples: tuples, exponents: 2, isSymmetric: true)
+            #expect(refusal(form)?.message.hasPrefix(reason) == true)
+        }
         #expect(refusal(Form(tuples: [[0]], exponents: 1, isSymmetric: true))?.field == "exponents")
         #expect(refusal(Form(tuples: [[0]], exponents: 33, isSymmetric: true))?.field == "exponents")
         let large = Form(tuples: [Array(0..<12)], exponents: 32, isSymmetric: true)
         #expect(refusal(large)?.kind == .resourceExhausted)
+        // The indices of 2^32 weights and more would not fit into 32 bits.
+        let beyond = Form(tuples: [Array(0..<8)], exponents: 16, isSymmetric: true)
+        #expect(throws: EnvironmentError.self) {
+            try NTupleFeatures(beyond, rows: 4, columns: 4, maxBytes: .max)
+        }
         #expect(refusal(Form(tuples: [[0, 1]], exponents: 4, isSymmetric: true), maxBytes: 63) != nil)
         #expect(refusal(Form(tuples: [[0, 1]], exponents: 4, isSymmetric: true), maxBytes: 64) == nil)
 
