@@ -377,6 +377,18 @@ import TwofoldTestSupport
         }
     }
 
+    @Test func `the number of a destroyed service never leads to another service`() throws {
+        let first = try Library().number
+        let hello = Request(.hello).bytes
+        // 4,096 services can exist at a time, so one of these takes the place of the first one.
+        for _ in 0..<4096 {
+            let library = try Library()
+            var reply = twofold_reply()
+            #expect(call(first, hello, hello.count, nil, 0, &reply) == TWOFOLD_NO_SERVICE)
+            withExtendedLifetime(library) {}
+        }
+    }
+
     @Test func `threads that destroy a service in use end it once`() throws {
         for _ in 0..<200 {
             var number: UInt64 = 0
