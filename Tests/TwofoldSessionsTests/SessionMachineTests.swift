@@ -177,7 +177,7 @@ import TwofoldTestSupport
             var effects: [SessionMachine.Effect] = []
             machine.finish(work, .failure(.stopping), at: .start, into: &effects)
         }
-        machine.enter(.refusing)
+        machine.service.phase.enter(.refusing)
         let (expand, payload) = Self.expand(boards: 1)
         let refused = try #require(take(expand, seq: 0, payload).first?.sent)
         #expect(try Reply(bytes: refused.reply.header).error.code == .shuttingDown)
