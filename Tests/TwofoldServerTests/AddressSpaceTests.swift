@@ -1,7 +1,6 @@
 import Platform
 import Testing
 import TwofoldProtocol
-import TwofoldSessions
 import TwofoldTestSupport
 
 @Suite struct AddressSpaceTests {
@@ -28,10 +27,9 @@ import TwofoldTestSupport
             let bytes = ProcessUsage.addressSpaceBytes! + MemoryPromise.kept + 50 << 20
             (limit.rlim_cur, limit.rlim_max) = (rlim_t(bytes), rlim_t(bytes))
             try system { setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) }
-            let budget = MemoryBudget(limit: .max)
-            let reservation = try budget.reservePromised(30 << 20)
-            #expect(throws: Reason.self) { try budget.reservePromised(30 << 20) }
-            withExtendedLifetime(reservation) {}
+            let promise = try MemoryPromise.make(30 << 20)
+            #expect(throws: Reason.self) { try MemoryPromise.make(30 << 20) }
+            withExtendedLifetime(promise) {}
         }
     }
 }
