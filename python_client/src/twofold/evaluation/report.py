@@ -300,13 +300,9 @@ def plot_curve(seconds: Sequence[float], scores: Sequence[float], path: str | Pa
 def save_plot(figure: Any, path: str | Path | None) -> Any:
     """Saves a figure to a file, if any, and returns it."""
     if path is not None:
-        path, picture = _plot_file(figure, Path(path)), io.BytesIO()
-        try:
-            figure.savefig(picture, dpi=150, format=path.suffix[1:])
-        except (ValueError, RuntimeError) as error:  # an unknown suffix, or .pgf without TeX
-            raise InvalidArgument(f"{path}: {error}", field="path") from None
-        with whole_file(path) as file:
-            file.write(picture.getbuffer())
+        file, picture = _drawn(figure, Path(path))
+        with whole_file(file) as opened:
+            opened.write(picture)
     return figure
 
 
@@ -315,21 +311,23 @@ def check_plot(path: Path) -> Path:
 
     Draws an empty figure.
     """
-    figure = _matplotlib().Figure()
-    try:
-        figure.savefig(io.BytesIO(), format=path.suffix[1:] or None)
-    except (ValueError, RuntimeError) as error:  # RuntimeError: .pgf without TeX
-        raise InvalidArgument(f"{path}: {error}", field="path") from None
-    file = _plot_file(figure, path)
+    file, _ = _drawn(_matplotlib().Figure(), path)
     check_writable(file)
     return file
 
 
-def _plot_file(figure: Any, path: Path) -> Path:
-    """Returns the file of a plot: the path, with matplotlib's default suffix if it has none."""
+def _drawn(figure: Any, path: Path) -> tuple[Path, memoryview]:
+    """Returns a plot's file and its content. A path without a suffix gets matplotlib's default."""
     if not path.name:
         raise InvalidArgument(f"{path} is a folder; expected a file", field="path")
-    return path if path.suffix else path.with_suffix(f".{figure.canvas.get_default_filetype()}")
+    if not path.suffix:
+        path = path.with_suffix(f".{figure.canvas.get_default_filetype()}")
+    picture = io.BytesIO()
+    try:
+        figure.savefig(picture, dpi=150, format=path.suffix[1:])
+    except (ValueError, RuntimeError) as error:  # an unknown suffix, or .pgf without TeX
+        raise InvalidArgument(f"{path}: {error}", field="path") from None
+    return path, picture.getbuffer()
 
 
 def _matplotlib() -> Any:
