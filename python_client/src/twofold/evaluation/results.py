@@ -29,6 +29,8 @@ from twofold.recordings import Recording
 
 TILES = tuple(2**exponent for exponent in range(8, 17))
 QUANTILES = (0.05, 0.25, 0.75, 0.95)
+ARRAYS = ("seeds", "scores", "moves", "lengths", "max_exponents")
+"""The attributes of an evaluation that have a number for each game."""
 _FORMAT = "twofold-evaluation"
 
 
@@ -249,8 +251,7 @@ class Evaluation:
         """Returns the summary as JSON. `games=True` adds each game's result, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
         if games:
-            names = ("seeds", "scores", "moves", "lengths", "max_exponents")
-            arrays = {name: getattr(self, name) for name in names}
+            arrays = {name: getattr(self, name) for name in ARRAYS}
             document["games"] = {
                 name: None if array is None else array.tolist() for name, array in arrays.items()
             }
@@ -313,9 +314,9 @@ class Evaluation:
 
     def _check_arrays(self) -> None:
         """Raises ValueError unless all arrays have a number for each game."""
-        arrays = {name: getattr(self, name) for name in ("seeds", "scores", "moves", "lengths")}
-        if self.max_exponents is not None:
-            arrays["max_exponents"] = self.max_exponents
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        if self.max_exponents is None:
+            del arrays["max_exponents"]
         if self.regret is not None:
             arrays["regret"] = self.regret.games
         for name, array in arrays.items():

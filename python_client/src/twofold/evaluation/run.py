@@ -17,12 +17,11 @@ from twofold import _arguments
 from twofold.client.lookup import VERSION
 from twofold.envs import make_vec
 from twofold.envs.playing import Source, play
-from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
 from twofold.evaluation.observers import GameResults, Observer, Progress, ProgressReport
 from twofold.evaluation.regret import INFOS, Regret, RegretMeter
-from twofold.evaluation.results import Evaluation
+from twofold.evaluation.results import ARRAYS, Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
@@ -330,8 +329,9 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
                     f"{part.card[key]!r}; use the same versions on all machines"
                 )
 
-    def joined(name: str) -> Array:
-        return np.concatenate([getattr(part, name) for part in parts])
+    def joined(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if any(array is None for array in arrays) else np.concatenate(arrays)
 
     share = sum(part.policy_seconds for part in parts) / sum(part.seconds for part in parts)
     log = None
@@ -341,22 +341,16 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     failures = None
     if first.failures is not None:
         failures = tuple(each for part in parts for each in part.failures or ())
-    has_tiles = all(part.max_exponents is not None for part in parts)
     regrets = [part.regret for part in parts if part.regret is not None]
-    return Evaluation(
-        policy=first.policy,
-        card=first.card,
-        seeds=joined("seeds"),
-        scores=joined("scores"),
-        moves=joined("moves"),
-        lengths=joined("lengths"),
-        max_exponents=joined("max_exponents") if has_tiles else None,
+    return replace(
+        first,
+        **{name: joined(name) for name in ARRAYS},
         seconds=seconds,
         policy_seconds=share * seconds,
         log=log,
         failures=failures,
+        player={},
         regret=Regret.join(regrets) if regrets else None,
-        secret=first.secret,
     )
 
 
