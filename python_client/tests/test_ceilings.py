@@ -15,7 +15,7 @@ from exact_concentration import Rewards, best_return, fewest_turns
 
 import twofold
 from twofold import ConcentrationVectorEnv, ceilings, errors
-from twofold.ceilings import ceiling, solution, turns
+from twofold.ceilings import ceiling, turns
 from twofold.ceilings.memory import Numbering
 from twofold.ceilings.solution import solve
 from twofold.ceilings.turns import StepRewards, count_states, explore
@@ -171,8 +171,7 @@ def test_a_game_solved_in_many_parts_has_the_same_ceiling(
     rewards = StepRewards(first=0, match=1, last_match=1, mismatch=-0.1)
     whole = explore(5, 4, memory)
     expected = solve(whole, rewards, steps).expected
-    monkeypatch.setattr(turns, "_PART", 40)
-    monkeypatch.setattr(solution, "_PART", 30)
+    monkeypatch.setattr(turns, "_BATCH", 40)
     parts = explore(5, 4, memory)
     assert (len(parts.begins), len(parts.opens)) == (len(whole.begins), len(whole.opens))
     assert min(len(parts.begins), len(parts.opens)) > 5 * 40

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twofold.ceilings.memory import Array, Memory, Numbering
-from twofold.ceilings.turns import Game, Half, StepRewards, Ways
-
-_PART = 2**16
-"""The number of states solved in one batch."""
+from twofold.ceilings.turns import Game, Half, StepRewards, Ways, batches
 
 # Without a step limit, turns are added until no value changes by more than this fraction of the
 # largest value of its kind: return, turns or probability.
@@ -84,7 +81,8 @@ class _Chooser:
 
     def __init__(self, half: Half, rewards: StepRewards) -> None:
         self._rewards = np.array(rewards)
-        self._parts = list(zip(*map(_parts, half), strict=True))
+        states = batches(0, len(half.unknown.number))
+        self._parts = list(zip(states, *map(_parts, half), strict=True))
 
     def __call__(self, after: Array, values: Array, chosen: Array, states: int) -> None:
         """Writes the best choices to `chosen`, and their values to `values`.
@@ -95,8 +93,9 @@ class _Chooser:
             chosen: int8 (S,), the output.
             states: The number of states to solve, counted from the first. Others may be skipped.
         """
-        for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
-            some = slice(number * _PART, (number + 1) * _PART)
+        for some, unknown, known in self._parts:
+            if some.start >= states:
+                break
             self._choose(unknown, known, after, values[:, some], chosen[some])
 
     def _choose(
@@ -129,10 +128,10 @@ class _Chooser:
 
 
 def _parts(ways: Ways) -> Iterator[Ways]:
-    """Yields the ways in batches of `_PART` states."""
+    """Yields the ways of each batch of states."""
     start = 0
-    for first in range(0, len(ways.number), _PART):
-        number = ways.number[first : first + _PART]
+    for some in batches(0, len(ways.number)):
+        number = ways.number[some]
         end = start + int(number.sum(dtype=np.int64))
         yield Ways(number, *(array[start:end] for array in ways[1:]))
         start = end

@@ -12,8 +12,8 @@ import numpy as np
 
 from twofold.ceilings.memory import Array, Known, Memory, Numbering
 
-_PART = 2**16
-"""The number of states explored in one batch."""
+_BATCH = 2**16
+"""The number of states explored or solved at once."""
 
 
 class StepRewards(NamedTuple):
@@ -101,10 +101,10 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
     reached: list[tuple[int, int]] = [(0, 0)]
     while len(begins) > reached[-1][0]:
         with_begins = len(begins)
-        for codes in _parts(begins, reached[-1][0]):
-            firsts.append(_first(memory, memory.unpack(codes), opens))
-        for codes in _parts(opens, reached[-1][1]):
-            seconds.append(_second(memory, memory.unpack(codes), begins))
+        for some in batches(reached[-1][0], with_begins):
+            firsts.append(_first(memory, memory.unpack(begins.rows[some]), opens))
+        for some in batches(reached[-1][1], len(opens)):
+            seconds.append(_second(memory, memory.unpack(opens.rows[some]), begins))
         reached.append((with_begins, len(opens)))
     return Game(
         memory,
@@ -117,14 +117,10 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
     )
 
 
-def _parts(states: Numbering, start: int) -> Iterator[Array]:
-    """Yields the rows of the states numbered `start` and above, in batches of `_PART`.
-
-    Omits states that are added during the iteration.
-    """
-    end = len(states)
-    for first in range(start, end, _PART):
-        yield states.rows[first : min(first + _PART, end)]
+def batches(start: int, end: int) -> Iterator[slice]:
+    """Yields the states numbered start ... end - 1, in batches of `_BATCH`."""
+    for first in range(start, end, _BATCH):
+        yield slice(first, min(first + _BATCH, end))
 
 
 def count_states(symbols: int, copies: int, capacity: int | None) -> int:
