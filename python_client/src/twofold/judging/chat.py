@@ -142,7 +142,7 @@ def _check_options(options: object) -> None:
 
 
 class ChatPlayer:
-    """A `Player` that asks a chat model for each move."""
+    """A player that asks a chat model for each move."""
 
     def __init__(self, chat: ChatModel, game: Game2048) -> None:
         # because: HTTP and TLS would take a tenth of the time to import twofold

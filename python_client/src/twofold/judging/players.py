@@ -1,15 +1,12 @@
-"""Players: policies that can fail in one game and continue in the others."""
+"""The parts that all players share. A player can fail in one game and continue in the others."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
 from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument, ResourceExhausted
 from twofold.games.game2048 import Game2048
@@ -30,31 +27,6 @@ class Failure:
 
 Choice: TypeAlias = int | Failure
 """An action of the environment, or the failure that ends the game."""
-
-
-class Player(Protocol):
-    """A policy that can fail in a game. The game then ends with its score so far."""
-
-    def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64], /) -> None:
-        """Begins an episode on each of these lanes, (k,).
-
-        Each seed is for the player's own random draws, and reveals nothing about the game's seed.
-        """
-        ...
-
-    def choose(
-        self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp], /
-    ) -> list[Choice]:
-        """Returns a choice for each of these lanes, (K,), given boards (K, …) and action masks."""
-        ...
-
-    def summary(self) -> Mapping[str, Any]:
-        """Returns statistics of the player, for the evaluation's summary."""
-        ...
-
-    def close(self) -> None:
-        """Ends the player's processes and threads."""
-        ...
 
 
 def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:

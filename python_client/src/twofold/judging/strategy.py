@@ -117,7 +117,7 @@ class Strategy:
 
 
 class StrategyPlayer:
-    """A `Player` that asks a program for each move."""
+    """A player that asks a program for each move."""
 
     def __init__(self, strategy: Strategy, game: Game2048) -> None:
         if strategy.unsafe:
@@ -179,7 +179,10 @@ class StrategyPlayer:
         return failures
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
-        """Starts a process for the new game on each of these lanes."""
+        """Starts a process for the new game on each of these lanes, (k,).
+
+        Each seed is for the program's own random draws, and reveals nothing about the game's seed.
+        """
         for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
             if lane in self._games:
                 self._sandbox.end(self._games.pop(lane))

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from twofold.errors import GameFailed, InvalidArgument, PolicyError
 from twofold.games.game2048 import Game2048
 from twofold.games.spec import full_id
-from twofold.judging import ChatModel, Failure, Player, Strategy
+from twofold.judging import ChatModel, Failure, Strategy
 from twofold.policies import served_policies
 from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 
@@ -318,13 +318,14 @@ class PlayerChooser(Chooser):
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
         """Makes the player for a 2048 environment, and returns it ready to play."""
-        return OpenPlayer(self.name, envs, self.policy.make(envs))
+        return OpenPlayer(self.name, envs, self.policy)
 
 
 class OpenPlayer(OpenChooser):
     """A program or a chat model that plays in one environment."""
 
-    def __init__(self, name: str, envs: Envs, player: Player) -> None:
+    def __init__(self, name: str, envs: Envs, policy: Strategy | ChatModel) -> None:
+        player = policy.make(envs)
         super().__init__(name, envs)
         self._player = player
 
