@@ -58,7 +58,6 @@ BOARDS = (Board(2, 2, 200_000), Board(2, 3, 2_000_000), Board(3, 3, 4_000_000))
 LEARNERS = {
     "q": "Q-learning",
     "td": "TD, afterstates",
-    "ntuple": "n-tuple network, TC",
     "train": "n-tuple network, `twofold train`",
     "ppo": "PPO",
 }

@@ -24,7 +24,7 @@ import twofold
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
-# The cells of the n-tuple networks, row by row from 0.
+# The cells of the n-tuple network, row by row from 0.
 TUPLES = {
     (2, 2): ((0, 1, 2, 3),),
     (2, 3): ((0, 1, 3, 4), (0, 1, 2)),
@@ -86,23 +86,8 @@ def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
 
 def train_table(options: argparse.Namespace, curve: Curve) -> None:
     """Trains one of the learners in tabular.py."""
-    envs = make_boards(options)
-    bits = max(16, (2 * options.moves).bit_length())  # at most one entry per move
-    rows, columns = options.size
-    whole = (tuple(range(rows * columns)),)
-    learner: Any
-    if options.learner == "q":
-        learner = QLearning(envs, options.seed, bits, Exploration(options.seed, 0.1))
-    elif options.learner == "td":
-        exploration = Exploration(options.seed, 0.1)
-        learner = Afterstates(
-            envs, options.seed, bits, exploration, whole, images=False, coherence=False
-        )
-    else:
-        greedy = Exploration(options.seed, 0)  # new tiles explore enough
-        tuples = TUPLES[rows, columns]
-        # On 3 x 3, up to 2 * 11^6 entries are possible.
-        learner = Afterstates(envs, options.seed, 22, greedy, tuples, images=True, coherence=True)
+    kind: Any = {"q": QLearning, "td": Afterstates}[options.learner]
+    learner = kind(make_boards(options), options.seed, Exploration(options.seed, 0.1))
     for played in range(0, options.moves, options.num_envs):
         curve.watch(learner.policy, played)
         learner.step(1 - played / options.moves)
@@ -163,7 +148,7 @@ def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("learner", choices=("q", "td", "ntuple", "train", "ppo"))
+    add("learner", choices=("q", "td", "train", "ppo"))
     add("--size", type=int, nargs=2, required=True, metavar=("ROWS", "COLUMNS"))
     add("--moves", type=int, required=True, help="moves of training, on all boards together")
     add("--seed", type=int, default=1, help="seed of boards, weights and random actions")
