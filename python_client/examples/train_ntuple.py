@@ -1,13 +1,12 @@
 """Learns to play 2048 on thousands of boards at once, with an n-tuple network in numpy.
 
     python train_ntuple.py                                # two minutes, and then 1,000 games
-    python train_ntuple.py --seconds 1800 --checkpoint agent.npz
-    python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume   # the second half hour
-    python train_ntuple.py --endpoint tcp://10.0.0.7:5555                   # boards on a server
-    twofold evaluate ntuple:agent.npz --against fixed-order
+    python train_ntuple.py --seconds 1800 --save-at 1800
+    python train_ntuple.py --endpoint tcp://10.0.0.7:5555 # boards on a server
+    twofold evaluate ntuple:runs/ntuple-0/agent-1800.npz --against fixed-order
 
-This is the readable version of `twofold train`, which learns in the same way and plays several
-times as many moves per second.
+This is the readable version of `twofold train`, which learns in the same way, plays several times
+as many moves per second, and can continue a training.
 
 The agent learns afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
@@ -17,7 +16,7 @@ by moving V of the last afterstate towards that sum. This is undiscounted TD(0) 
 because new tiles explore enough. Temporal coherence gives each weight its own learning rate (Beal
 and Smith 1999; Jaśkowski 2017).
 
-Read the file from top to bottom: the network, choosing, training, checkpoints, the program.
+Read the file from top to bottom: the network, choosing, training, the program.
 """
 
 import os
@@ -194,7 +193,7 @@ def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choi
 
 @dataclass
 class Progress:
-    """The training so far, including the training before a checkpoint."""
+    """The training so far."""
 
     seconds: float = 0.0
     steps: int = 0
@@ -205,12 +204,11 @@ class Progress:
 def train(
     envs: VectorEnv,
     network: Network,
-    progress: Progress,
     seconds: float,
     seed: int,
-    after_step: Callable[[], None] = lambda: None,
+    after_step: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
-    """Plays and learns until the progress reaches `seconds`.
+    """Plays and learns for `seconds` s.
 
     Calls `after_step` after each step of all boards. Its time does not count.
     """
@@ -219,7 +217,8 @@ def train(
     np.empty(31 << 20, np.uint8)
 
     env: Any = envs.unwrapped  # wrappers forward reset and step, but not Twofold's afterstates
-    envs.reset(seed=seed + progress.steps)  # after a checkpoint, the boards get new seeds
+    envs.reset(seed=seed)
+    progress = Progress()
     finished = np.zeros(envs.num_envs, bool)
     last: Choice | None = None
     while progress.seconds < seconds:
@@ -238,52 +237,7 @@ def train(
         progress.episodes += int(finished.sum())
         progress.steps += envs.num_envs
         progress.seconds += time.perf_counter() - start
-        after_step()
-
-
-# ---- checkpoints ---------------------------------------------------------------------------------
-
-
-def save_checkpoint(path: Path, network: Network, progress: Progress) -> None:
-    """Saves everything needed to continue training or to play. Replaces the file atomically.
-
-    The file is a numpy .npz. For table k it has the cells (`tuple_k`), all weights (`weights_k`),
-    and the updated places (`places_k`) with their sums of errors (`history_k`). It also has
-    `exponents`, `symmetric`, `size` and, as JSON, `training`. Because it contains all weights,
-    `twofold.policies.NTuple.load` reads it too.
-    """
-    arrays: dict[str, Any] = {
-        "exponents": np.array(EXPONENTS),
-        "symmetric": np.array(True),
-        "size": np.array([4, 4]),
-    }
-    for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
-        places = np.flatnonzero(table.history.imag)
-        arrays |= {
-            f"tuple_{k}": np.array(cells, np.uint8),
-            f"weights_{k}": table.weights,
-            f"places_{k}": places.astype(np.uint32),
-            f"history_{k}": table.history[places],
-        }
-    training = {name: getattr(progress, name) for name in ("seconds", "steps", "episodes")}
-    arrays["training"] = np.array(json.dumps(training))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.part")
-    with temporary.open("wb") as file:
-        np.savez(file, **arrays)
-    temporary.replace(path)
-
-
-def load_checkpoint(path: Path, network: Network) -> Progress:
-    """Fills a network from a checkpoint, and returns the checkpoint's progress."""
-    with np.load(path, allow_pickle=False) as arrays:
-        for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
-            if f"history_{k}" not in arrays or tuple(arrays[f"tuple_{k}"]) != cells:
-                raise SystemExit(f"{path} is not a checkpoint of this program with {TUPLES}")
-            table.weights[:] = arrays[f"weights_{k}"]
-            table.history[:] = 0
-            table.history[arrays[f"places_{k}"]] = arrays[f"history_{k}"]
-        return Progress(**json.loads(str(arrays["training"])))
+        after_step(progress)
 
 
 # ---- the program ---------------------------------------------------------------------------------
@@ -297,42 +251,29 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
     add("--endpoint", help="a server's address (default: boards in this process)")
     add("--seconds", type=float, default=120, help="duration of training in seconds")
     add("--num-envs", type=int, default=4096, help="number of boards")
-    add("--checkpoint", type=Path, metavar="FILE", help=".npz file for the agent")
-    add("--checkpoint-every", type=float, default=120, help="seconds between two checkpoints")
-    add("--resume", action="store_true", help="continue from the checkpoint, up to --seconds")
     add("--out", type=Path, help="output folder (default: runs/ntuple-<seed>)")
     add("--save-at", type=float, nargs="+", default=[], help="when to save, in seconds")
     add("--episodes", type=int, default=1000, help="games in the final evaluation")
-    options = parser.parse_args(words)
-    if options.resume and not options.checkpoint:
-        parser.error("--resume requires --checkpoint FILE")
-    return options
+    return parser.parse_args(words)
 
 
 class Schedule:
-    """The progress lines, checkpoints and saved agents during training."""
+    """The progress lines and saved agents during training."""
 
-    def __init__(self, options: argparse.Namespace, network: Network, progress: Progress) -> None:
-        self.options, self.network, self.progress = options, network, progress
+    def __init__(self, options: argparse.Namespace, network: Network) -> None:
+        self.options, self.network = options, network
         self.out: Path = options.out or Path(f"runs/ntuple-{options.seed}")
         self.out.mkdir(parents=True, exist_ok=True)
-        self.shown = self.kept = progress.seconds
-        self.steps = progress.steps  # at the last line
+        self.shown, self.steps = 0.0, 0  # at the last line
         self.save_at = sorted(options.save_at)
         self.curve: list[dict[str, float]] = []
         self.saved: list[dict[str, Any]] = []
 
-    def __call__(self) -> None:
+    def __call__(self, progress: Progress) -> None:
         """Does what is due."""
-        options, progress = self.options, self.progress
-        is_over = progress.seconds >= options.seconds
+        is_over = progress.seconds >= self.options.seconds
         if progress.scores and (is_over or progress.seconds >= self.shown + 5):
-            self.show()
-        if options.checkpoint and (
-            is_over or progress.seconds >= self.kept + options.checkpoint_every
-        ):
-            self.kept = progress.seconds
-            save_checkpoint(options.checkpoint, self.network, progress)
+            self.show(progress)
         while self.save_at and progress.seconds >= self.save_at[0]:
             path = self.out / f"agent-{self.save_at.pop(0):g}.npz"
             policy_of(self.network).save(path)
@@ -340,9 +281,8 @@ class Schedule:
             moves = progress.steps - progress.episodes
             self.saved.append({"file": path.name, "seconds": progress.seconds, "moves": moves})
 
-    def show(self) -> None:
+    def show(self, progress: Progress) -> None:
         """Prints the progress, and adds it to the curve."""
-        progress = self.progress
         row = {
             "steps": progress.steps,
             "seconds": progress.seconds,
@@ -367,13 +307,10 @@ def policy_of(network: Network) -> NTuple:
 def main(words: list[str] | None = None) -> None:
     """Trains an agent and evaluates it."""
     options = parse_arguments(words)
-    network, progress = Network(), Progress()
-    if options.resume:
-        progress = load_checkpoint(options.checkpoint, network)
-        print(f"resuming after {progress.seconds:,.0f} s and {progress.episodes:,} games")
+    network = Network()
     envs = gym.make_vec("twofold/Game2048-v0", num_envs=options.num_envs, endpoint=options.endpoint)
-    schedule = Schedule(options, network, progress)
-    train(envs, network, progress, options.seconds, options.seed, schedule)
+    schedule = Schedule(options, network)
+    train(envs, network, options.seconds, options.seed, schedule)
     envs.close()
     report = {"options": vars(options), "curve": schedule.curve, "saved": schedule.saved}
     (schedule.out / "curve.json").write_text(json.dumps(report, default=str))

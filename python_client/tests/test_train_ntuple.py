@@ -170,16 +170,9 @@ class Spy:
         self.errors.append(errors)
 
 
-def train(envs: Any, network: Any, seconds: float, progress: Any = None) -> Any:
-    """Trains a network, and returns the progress."""
-    progress = progress or train_ntuple.Progress()
-    train_ntuple.train(envs, network, progress, seconds, seed=0)
-    return progress
-
-
 def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() -> None:
     spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
-    train(envs, spy, seconds=0.2)
+    train_ntuple.train(envs, spy, seconds=0.2, seed=0)
     envs.close()
     # Three steps, then the step that only resets.
     assert [len(errors) for errors in spy.errors[:12]] == [16, 16, 16, 0] * 3
@@ -188,7 +181,7 @@ def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() 
 
 def test_the_last_afterstate_of_a_terminated_episode_has_the_value_zero() -> None:
     spy, envs = Spy(), make(16, "embedded", goal=8, stop_at_goal=True)
-    train(RecordEpisodeStatistics(envs), spy, seconds=0.2)
+    train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
     envs.close()
     errors = np.concatenate(spy.errors)
     assert (errors == -1000).sum() > 16
@@ -213,50 +206,6 @@ def test_the_program_trains_over_a_server_and_saves_its_curve_and_its_evaluation
     shown = capsys.readouterr().out
     assert shown.startswith("    2 s         98,304 steps     65,536 steps/s  score ")
     assert "100 games" in shown
-
-
-@pytest.mark.usefixtures("_small_tables")
-def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
-    path, network = tmp_path / "agent.npz", train_ntuple.Network()
-    envs = make(64, "embedded")
-    progress = train(envs, network, seconds=0.5)
-    train_ntuple.save_checkpoint(path, network, progress)
-    other = train_ntuple.Network()
-    restored = train_ntuple.load_checkpoint(path, other)
-    for name in ("seconds", "steps", "episodes"):
-        assert getattr(restored, name) == getattr(progress, name) > 0
-    for table, again in zip(network.tables, other.tables, strict=True):
-        assert np.count_nonzero(table.weights) > 0
-        np.testing.assert_array_equal(table.weights, again.weights)
-        np.testing.assert_array_equal(table.history, again.history)
-    train(envs, other, 0.75, restored)
-    envs.close()
-    assert restored.steps == 384 * 64
-    assert restored.seconds == 0.75
-
-
-def test_a_file_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "other.npz", tuple_0=np.arange(5), history_0=np.zeros(1))
-    np.savez(tmp_path / "network.npz", tuple_0=np.array(train_ntuple.TUPLES[0]))
-    for name in ("other.npz", "network.npz"):
-        with pytest.raises(SystemExit, match=f"{name} is not a checkpoint of this program"):
-            train_ntuple.load_checkpoint(tmp_path / name, train_ntuple.Network())
-
-
-@pytest.mark.usefixtures("_small_tables")
-def test_training_continues_from_a_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "agent.npz"
-    words = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
-    words += ["--checkpoint", str(file), "--checkpoint-every", "0.5"]
-    train_ntuple.main([*words, "--seconds", "0.75"])
-    assert NTuple.load(file).exponents == 16
-    assert "resuming" not in capsys.readouterr().out
-    train_ntuple.main([*words, "--seconds", "1.25", "--resume"])
-    assert "resuming after 1 s and " in capsys.readouterr().out
-    progress = train_ntuple.load_checkpoint(file, train_ntuple.Network())
-    assert progress.steps == 640 * 64
 
 
 @pytest.mark.usefixtures("_small_tables")
