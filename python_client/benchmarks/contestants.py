@@ -159,11 +159,11 @@ CONTESTANTS = (
         environment="envpool",
         has_learner=True,
     ),
-    Contestant("pgx", "pgx `2048`, CPU", ("pgx_jit.py",), environment="pgx"),
+    Contestant("pgx", "pgx `2048`, CPU", ("jax_packages.py", "pgx", "step"), environment="pgx"),
     Contestant(
         "jumanji",
         "Jumanji `Game2048-v1`, CPU",
-        ("jumanji_jit.py",),
+        ("jax_packages.py", "jumanji", "step"),
         environment="jumanji",
     ),
     Contestant(

@@ -4,9 +4,9 @@
     .venv/bin/python python_client/benchmarks/scans.py --quick
 
 Each package steps N boards, with given actions and with random legal actions drawn inside the scan
-(`peers/jax_scan.py`). The packages take turns, in several rounds. Prints the medians of the rates,
-and the medians of the rounds' ratios. The packages are installed on the first run, each into a
-virtual environment under .build/.
+(`peers/jax_packages.py`). The packages take turns, in several rounds. Prints the medians of the
+rates, and the medians of the rounds' ratios. The packages are installed on the first run, each into
+a virtual environment under .build/.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PACKAGES = {"twofold": "twofold-jax", "pgx": "pgx", "jumanji": "jumanji"}
 """The packages, and the names of their virtual environments."""
 
 CONTESTANTS = [
-    Contestant(f"{package}-{actions}", "", ("jax_scan.py", package, actions), environment)
+    Contestant(f"{package}-{actions}", "", ("jax_packages.py", package, actions), environment)
     for actions in ("given", "random")
     for package, environment in PACKAGES.items()
 ]
