@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ from twofold import _arguments
 from twofold.client.session.states import Operation
 from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
+from twofold.v1 import envelope_pb2 as envelope
 
 # A list[int] is not a list[int | None] for type checkers, because lists can change.
 Seed: TypeAlias = (
@@ -96,8 +98,7 @@ def seed_array(seeds: object) -> NDArray[np.uint64]:
 class BoardSeeds:
     """The seeds that executed resets and restores gave to the boards.
 
-    A reset may stay pending, or may never be sent. Therefore, `plan` records the new seeds before
-    the request is made, and `done` applies them when the reply arrives.
+    A reset may stay pending, or may never be sent, so only executed requests count.
 
     Args:
         num_envs: The number of boards N.
@@ -118,8 +119,7 @@ class BoardSeeds:
         self.drawn = draw_seed(num_envs, random_bytes)
         self.seeds = np.zeros(num_envs, np.uint64) if was_reset else None
         self.unknown = np.full(num_envs, was_reset)
-        self.first: object = None
-        self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
+        self.first: Operation | None = None
 
     @property
     def common(self) -> int:
@@ -133,34 +133,31 @@ class BoardSeeds:
         is_common = np.array_equal(self.seeds, consecutive(first, self.seeds.size))
         return first if is_common and not self.unknown.any() else -1
 
-    def plan(
-        self,
-        payload: bytes | None,
-        lanes: NDArray[np.bool_],
-        seeds: NDArray[np.uint64] | None,
-        unreturned: Operation | None,
-    ) -> None:
-        """Records that the request with this payload gives new streams to `lanes`, bool (N,).
-
-        `seeds`, uint64 (N,), are the lanes' seeds; None if the streams come from a snapshot.
-        `unreturned` is the session's newest request if no call has returned its result.
-        """
-        # The other plans belong to requests that were executed, or were never sent.
-        pending = None if unreturned is None else unreturned.payload
-        kept = [plan for plan in self._plans if plan[0] == pending]
-        self._plans = [*kept[-1:], (payload, lanes, seeds)]
-
-    def done(self, operation: object, payload: bytes | None) -> None:
-        """Applies the plan of an executed reset or restore. Safe to call twice."""
-        plan = next((plan for plan in reversed(self._plans) if plan[0] == payload), None)
-        if plan is None:
-            return
-        _, lanes, seeds = plan
+    def executed(self, operation: Operation) -> None:
+        """Records the seeds that an executed reset or restore gave. Safe to call twice."""
+        request = envelope.Request.FromString(operation.request)
+        payload, size = operation.payload or b"", self.unknown.size
+        lanes = np.arange(size)
+        if request.HasField("reset"):
+            if not request.reset.seeds:
+                return
+            if request.reset.mask:  # see `reset_request`
+                lanes = np.flatnonzero(np.frombuffer(payload, np.uint8, size, 8 * size) == 1)
+            seeds = np.frombuffer(payload, "<u8", size)[lanes]
+        else:
+            restore = request.restore
+            shape = restore.lanes + restore.rows + restore.seeds, restore.count
+            arrays = np.frombuffer(payload, "<u8", math.prod(shape)).reshape(shape)
+            if restore.lanes:
+                lanes = arrays[0].astype(np.intp)
+            seeds = arrays[-1] if restore.seeds else np.zeros(lanes.size, np.uint64)
         if self.seeds is None:
             self.first = operation
-        old = np.zeros(lanes.size, np.uint64) if self.seeds is None else self.seeds
-        self.unknown = np.where(lanes, seeds is None, self.unknown)
-        self.seeds = old if seeds is None else np.where(lanes, seeds, old)
+        known = np.zeros(size, np.uint64) if self.seeds is None else self.seeds.copy()
+        unknown = self.unknown.copy()
+        known[lanes] = seeds
+        unknown[lanes] = not (request.reset.seeds or request.restore.seeds)
+        self.unknown, self.seeds = unknown, known
 
 
 # "TWOFOLDF" in ASCII.

@@ -29,11 +29,10 @@ def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
 
 def restore_request(
     num_envs: int, blob: bytes, lanes: ArrayLike | None, rows: ArrayLike | None, seed: Seed
-) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
+) -> tuple[envelope.Request, bytes, NDArray[np.bool_]]:
     """Returns the request and payload for `TwofoldVectorEnv.restore` with these arguments.
 
-    Also returns a mask of the replaced boards, bool (N,), and the seeds of their new streams,
-    uint64 (N,). The seeds are None if the boards continue the snapshot's streams.
+    Also returns a mask of the replaced boards, bool (N,).
     """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
@@ -50,15 +49,11 @@ def restore_request(
         numbers = _arguments.integers("rows", rows, (count,))
         _arguments.refuse_lane("rows", numbers, numbers < 0, "a non-negative number")
         parts.append(numbers.astype("<u8").tobytes())
-    new_seeds = None
     if seed is not None:
         seeds, _ = board_seeds(seed, count, may_omit=False)
         parts.append(seeds.astype("<u8").tobytes())
-        new_seeds = np.zeros(num_envs, np.uint64)
-        new_seeds[replaced.astype(np.intp)] = seeds
     payload = b"".join((*parts, bytes(blob)))
-    is_replaced = np.isin(every, replaced)
-    return envelope.Request(restore=request), payload, is_replaced, new_seeds
+    return envelope.Request(restore=request), payload, np.isin(every, replaced)
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:

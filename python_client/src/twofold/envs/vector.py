@@ -101,7 +101,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         self.num_envs = int(session.create.num_envs)
         random_bytes = session.surroundings.random_bytes
         self._seeds = BoardSeeds(self.num_envs, random_bytes, session.was_reset)
-        session.on_seeds = self._seeds.done
+        session.on_seeds = self._seeds.executed
         try:
             self._read_spec(session.spec)
         except BaseException:
@@ -194,7 +194,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         else:
             seeded, seeds = mask, first_seeds
         request, payload = reset_request(mask, seeded, seeds, boards)
-        self._seeds.plan(payload, seeded, seeds, self._session.state.unreturned)
         results = self._renew("reset", request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
@@ -407,8 +406,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             TransportError: No answer came.
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
-        request, payload, replaced, seeds = asked
-        self._seeds.plan(payload, replaced, seeds, self._session.state.unreturned)
+        request, payload, replaced = asked
         return self._renew("restore", request, payload, replaced)
 
     def fork(

@@ -108,7 +108,7 @@ class Session(Calls):
         self.was_reset = False
         self.network: object = None
         self.received = 0
-        self.on_seeds: Callable[[Operation, bytes | None], object] | None = None
+        self.on_seeds: Callable[[Operation], object] | None = None
         self.rollouts = BufferPool(capacity=2)
 
         deadline = self.surroundings.now() + timeout
@@ -289,7 +289,7 @@ class Session(Calls):
         # The order matters: after an interrupt in between, the answered request is repeated.
         if answer[0] is not DONE:
             if operation.slot in ("reset", "restore") and self.on_seeds:
-                self.on_seeds(operation, operation.payload)
+                self.on_seeds(operation)
             elif operation.slot == "policy":
                 self.received = answer[0].policy.received
         if self._journal is not None:
