@@ -209,7 +209,7 @@ class Results:
     def observed(self, session: Session) -> NDArray[np.uint8]:
         """Requests the current observations and infos; returns their payload in new memory."""
         buffer = self.buffer()
-        session.call("observe", _OBSERVE, into=buffer)
+        session.call(_OBSERVE, into=buffer)
         return buffer[0]
 
     def boards(self, memory: NDArray[np.uint8]) -> Array:

@@ -109,7 +109,7 @@ def _play(
     following, first = request(0), None
     try:
         while True:
-            reply, payload = session.call("rollout", *following, room)
+            reply, payload = session.call(*following, room)
             first = first or session.operation
             begin, done = collected.done, collected.done + reply.rollout.steps
             if progress is not None:
@@ -122,7 +122,7 @@ def _play(
             if done < steps:
                 # The server executes the next request while this process copies the reply.
                 following = request(done)
-                session.begin("rollout", *following, room)
+                session.begin(*following, room)
             collected.add(reply.rollout, payload, None if played is None else played[begin:done])
             if done == steps:
                 if session.operation is not first:
@@ -258,7 +258,7 @@ class _FunctionSteps:
     def _ask(self, actions: NDArray[np.uint8]) -> tuple[wire.RolloutReply, NDArray[np.uint8]]:
         sent = self._results.game.to_server(actions).tobytes()
         room = _largest_step(self._session)
-        reply, payload = self._session.call("rollout", self._request, sent, room)
+        reply, payload = self._session.call(self._request, sent, room)
         return reply.rollout, payload
 
 

@@ -24,7 +24,7 @@ def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
     payload = None
     if lanes is not None:
         payload = _arguments.lanes(lanes, session.create.num_envs).astype("<u8").tobytes()
-    return session.call("snapshot", envelope.Request(snapshot={}), payload)[1].tobytes()
+    return session.call(envelope.Request(snapshot={}), payload)[1].tobytes()
 
 
 def restore_request(

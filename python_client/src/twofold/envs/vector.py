@@ -194,14 +194,13 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         else:
             seeded, seeds = mask, first_seeds
         request, payload = reset_request(mask, seeded, seeds, boards)
-        results = self._renew("reset", request, payload, mask, self._target)
+        results = self._renew(request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
         return results
 
     def _renew(
         self,
-        slot: str,
         request: envelope.Request,
         payload: bytes | None,
         lanes: NDArray[np.bool_],
@@ -212,7 +211,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Returns the observations and infos of all boards.
         """
         buffer = self._results.buffer(target)
-        self._session.call(slot, request, payload, into=buffer)
+        self._session.call(request, payload, into=buffer)
         if self._episodes is not None:
             self._episodes.begin(lanes)
         return self._results.of_reset(buffer[0], target)
@@ -237,7 +236,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:
             # The pending request may be a first reset with other seeds. Any request finishes it.
-            self._session.call("keepalive", KEEPALIVE)
+            self._session.call(KEEPALIVE)
             was_reset = self._seeds.seeds is not None
         return None if was_reset and not is_again else first
 
@@ -407,7 +406,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
         request, payload, replaced = asked
-        return self._renew("restore", request, payload, replaced)
+        return self._renew(request, payload, replaced)
 
     def fork(
         self,
@@ -544,7 +543,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             Boards uint8 (N, actions, …), rewards float32 (N, actions), and mask int8 (N, actions),
             1 for legal actions. An illegal action leaves its board unchanged.
         """
-        _, payload = self._session.call("afterstates", _AFTERSTATES)
+        _, payload = self._session.call(_AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)
         boards, rewards, mask = (
             self.game.in_user_order(arrays[name], 1) for name in ("boards", "rewards", "mask")
@@ -592,7 +591,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             NotFound: The session has ended already.
             TransportError: No answer came.
         """
-        self._session.call("keepalive", KEEPALIVE)
+        self._session.call(KEEPALIVE)
 
     @property
     def token(self) -> str:

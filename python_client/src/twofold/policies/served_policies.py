@@ -439,4 +439,4 @@ def upload(session: Session, network: NTuple) -> None:
 
 
 def _send(session: Session, request: wire.PolicyRequest, payload: bytes | None) -> None:
-    session.call("policy", envelope.Request(policy=request), payload)
+    session.call(envelope.Request(policy=request), payload)

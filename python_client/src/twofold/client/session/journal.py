@@ -209,5 +209,4 @@ def begin_with_snapshot(
         journal.takes_snapshots = False
         return
     restore = environment.RestoreRequest(count=num_envs)
-    request = envelope.Request(restore=restore).SerializeToString()
-    journal.begin(Operation("restore", request, blob.tobytes()))
+    journal.begin(Operation.of(envelope.Request(restore=restore), blob.tobytes()))

@@ -21,9 +21,7 @@ from twofold.errors import (
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-CLOSE = Operation(
-    "close", envelope.Request(close=environment.CloseRequest()).SerializeToString(), None
-)
+CLOSE = Operation.of(envelope.Request(close={}))
 
 
 class Link:
@@ -70,8 +68,7 @@ class Link:
         self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
-        request = envelope.Request(create=create).SerializeToString()
-        reply = execute(Operation("create", request, None))
+        reply = execute(Operation.of(envelope.Request(create=create)))
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:

@@ -48,9 +48,7 @@ from twofold.v1 import environment_pb2 as environment
 # The time limit for closing a session, in seconds. The server may have ended.
 _CLOSE_DEADLINE = 1.0
 
-_SNAPSHOT = Operation(
-    "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
-)
+_SNAPSHOT = Operation.of(envelope.Request(snapshot={}))
 
 _CLOSED = "this environment was closed during a call"
 _SEND, _FINISH = states.Task.SEND, states.Task.FINISH
@@ -142,7 +140,6 @@ class Session(Calls):
 
     def call(
         self,
-        slot: str,
         request: envelope.Request,
         payload: bytes | None = None,
         reply_room: int = 0,
@@ -151,7 +148,6 @@ class Session(Calls):
         """Makes one request.
 
         Args:
-            slot: The name of the request's field in `op`.
             request: The request without session, epoch and seq.
             payload: The request's payload frame.
             reply_room: The largest payload of the reply in bytes, if `spec` does not fix it.
@@ -166,8 +162,7 @@ class Session(Calls):
                 pending.
             ClosedError: The session is closed.
         """
-        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
-        return self._perform(operation, into, self._ask)
+        return self._perform(Operation.of(request, payload, reply_room), into, self._ask)
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
         """Plays a step with these actions (N,), as one request like `call`."""
@@ -214,16 +209,14 @@ class Session(Calls):
         if is_pending and self.unreturned_step is not None:
             raise StepPending(states.STEP_PENDING)
 
-    def begin(
-        self, slot: str, request: envelope.Request, payload: bytes | None, reply_room: int
-    ) -> None:
+    def begin(self, request: envelope.Request, payload: bytes | None, reply_room: int) -> None:
         """Sends a request without waiting, so that the server executes it in the background.
 
         The request is then pending: `call` with the same arguments collects its reply. Any other
         call waits until the server has executed it. If the journal needs a snapshot first, nothing
         is sent, and `call` sends the request after the snapshot.
         """
-        operation = Operation(slot, request.SerializeToString(), payload, reply_room)
+        operation = Operation.of(request, payload, reply_room)
         is_due = self._journal is not None and self._journal.is_due
         if self.link.carrier.is_remote and not is_due and self.state.wants(operation) is _SEND:
             state = Sent(self.state.seq + 1, operation)

@@ -32,6 +32,7 @@ from typing_extensions import override
 
 from twofold.client.carrier import Answer
 from twofold.errors import ClosedError, StepPending
+from twofold.v1 import envelope_pb2 as envelope
 
 STEP_PENDING = (
     "the last step has no answer yet, and another step would lose its rewards: call collect(), "
@@ -53,6 +54,15 @@ class Operation(NamedTuple):
     """The largest payload of the reply in bytes, if the session's layouts do not fix it."""
     width: int = 1
     """The number of bytes of an action in a step's payload, negative for a signed dtype."""
+
+    @classmethod
+    def of(
+        cls, request: envelope.Request, payload: bytes | None = None, reply_room: int = 0
+    ) -> Operation:
+        """Encodes a request."""
+        slot = request.WhichOneof("op")
+        assert slot is not None
+        return cls(slot, request.SerializeToString(), payload, reply_room)
 
 
 class Task(enum.Enum):
