@@ -62,7 +62,7 @@ def split(size: int, rounds: int) -> Split:
         rows.append((whole, inside, turned_away))
     envs.close()
     step, library, crossing = (statistics.median(column) for column in zip(*rows, strict=True))
-    engine = _kernel(size, carrier.threads)
+    engine = _kernel(size, carrier.service.threads)
     session = library - crossing - engine
     return Split(size, step, step - library, crossing, engine, session)
 

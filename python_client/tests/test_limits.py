@@ -377,6 +377,6 @@ def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyP
     private_server.stop_at_exit()
     monkeypatch.setenv("TWOFOLD_IDLE_TIMEOUT", "1")
     envs = Game2048VectorEnv(1, endpoint="private")
-    assert envs._session.link.carrier.limits.idle_timeout == 0
+    assert envs._session.link.carrier.service.limits.idle_timeout == 0
     envs.close()
     private_server.stop_at_exit()

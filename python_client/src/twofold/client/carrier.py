@@ -90,9 +90,7 @@ class Carrier(abc.ABC):
 
     Attributes:
         endpoint: The argument `endpoint`.
-        limits: The service's limits.
-        server_version: The service's version.
-        threads: The number of threads over which the service spreads a batch.
+        service: The service's last reply to a hello request: its version, limits and threads.
         is_remote: Whether the service is another process. Such a service may end before this
             process and lose its sessions. It executes requests sent with `begin` in the background.
     """
@@ -101,9 +99,7 @@ class Carrier(abc.ABC):
 
     def __init__(self, endpoint: str, is_ours: bool) -> None:
         self.endpoint = endpoint
-        self.limits = environment.Limits()
-        self.server_version = ""
-        self.threads = 1
+        self.service = environment.HelloReply()
         self._is_ours = is_ours
 
     @abc.abstractmethod
@@ -193,12 +189,10 @@ class Carrier(abc.ABC):
                 "same version of twofold on both sides",
                 field="protocol_version",
             )
-        self.limits = reply.hello.limits
-        self.server_version = reply.hello.server_version
-        self.threads = reply.hello.threads
-        if self._is_ours and self.server_version != VERSION:
+        self.service = reply.hello
+        if self._is_ours and self.service.server_version != VERSION:
             warnings.warn(
-                f"twofold-server has version {self.server_version}, but this package has "
+                f"twofold-server has version {self.service.server_version}, but this package has "
                 f"{VERSION}: rebuild the server",
                 RuntimeWarning,
                 stacklevel=2,
@@ -210,9 +204,9 @@ class Carrier(abc.ABC):
         Asks for the limits again first, because a restarted server may have a higher one.
         """
         size = max(len(call.request), len(call.payload or b""))
-        if 0 < self.limits.max_message_bytes < size:
+        if 0 < self.service.limits.max_message_bytes < size:
             self.hello(deadline)
-        limit = self.limits.max_message_bytes
+        limit = self.service.limits.max_message_bytes
         if 0 < limit < size:
             raise ResourceExhausted(
                 f"{call.slot} needs a {size}-byte message; the server at {self.endpoint} "

@@ -208,7 +208,7 @@ class EmbeddedCarrier(Carrier):
     def _warn_of_threads(self, num_envs: int) -> None:
         """Warns once, if the boards could use more threads, that a forked process has only one."""
         global _is_confined
-        if _is_confined and self.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
+        if _is_confined and self.service.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
             _is_confined = False
             warnings.warn(
                 "this process was forked from one that had used Twofold, so its batches run on one "

@@ -44,7 +44,7 @@ class Client:
     def limits(self, deadline: float) -> environment.Limits:
         """Returns the service's limits."""
         with self._turn(deadline) as carrier:
-            return carrier.limits
+            return carrier.service.limits
 
     def ask(self, slot: str, request: envelope.Request, payload: bytes, deadline: float) -> Answer:
         """Makes one request, and repeats it while the server is stopping.

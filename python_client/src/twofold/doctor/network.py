@@ -150,15 +150,15 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
     finally:
         carrier.close()
     yield ok("protocol", f"version {PROTOCOL_VERSION}; hello took {took * 1e3:.1f} ms")
-    if carrier.server_version != VERSION:
+    service, limits = carrier.service, carrier.service.limits
+    if service.server_version != VERSION:
         yield warning(
             "server",
-            f"version {carrier.server_version}; this package has {VERSION}",
+            f"version {service.server_version}; this package has {VERSION}",
             "Install the same version of Twofold on both sides.",
         )
     else:
-        yield ok("server", f"version {carrier.server_version}, {carrier.threads} threads")
-    limits = carrier.limits
+        yield ok("server", f"version {service.server_version}, {service.threads} threads")
     sessions = f"{limits.max_sessions:,} sessions"
     if keys:  # The server distinguishes clients by their keys.
         sessions += f", {limits.max_sessions_per_client:,} of them for one key"

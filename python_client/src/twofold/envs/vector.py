@@ -89,7 +89,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         self.game = settings.game
         self.observation_form = settings.form
         self.extra_infos = settings.extra_infos
-        self.server_version = session.server_version
+        self.server_version = session.link.carrier.service.server_version
         self.autoreset_mode = settings.autoreset_mode
         self.render_mode = settings.render_mode
         self.metadata = {

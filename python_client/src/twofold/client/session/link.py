@@ -203,5 +203,5 @@ class Link:
 
     def largest_payload(self, wanted: int) -> int:
         """Returns the wanted payload size, or the service's limit if that is lower."""
-        limit = self.carrier.limits.max_message_bytes
+        limit = self.carrier.service.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted

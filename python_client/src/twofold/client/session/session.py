@@ -79,7 +79,6 @@ class Session(Calls):
         link: The link to the service.
         spec: The reply to the create request: spaces and array layouts.
         create: The create request.
-        server_version: The service's version.
         network: The n-tuple network whose form (tuples, exponents, symmetry) was uploaded.
         received: The number of bytes of the network's weights that the service has received.
         on_seeds: A function to call with each executed reset or restore, possibly twice.
@@ -132,7 +131,6 @@ class Session(Calls):
             self.close() if resumed_id is None else self.abandon()
             raise
         self.spec: environment.CreateReply = self.link.spec
-        self.server_version = self.link.carrier.server_version
         _open_sessions.add(self)
         _close_at_exit_of(system.generation)
 
