@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections import deque
@@ -78,13 +79,9 @@ class Layout:
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.
-
-    Attributes:
-        size: The payload's size in bytes.
     """
 
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
-        self.size = wire.size
         self._names = [array.name for array in wire.arrays]
         for array in wire.arrays:
             # numpy checks this, too, but its numbers overflow at 2^31.
@@ -110,6 +107,12 @@ class Layout:
         """Returns the arrays by name, in the layout's order, as aligned and writable views."""
         record: Any = np.ndarray((), self._record, payload)
         return {name: record[name] for name in self._names}
+
+
+@functools.lru_cache(maxsize=1000)
+def layout_of(wire: bytes, needed: tuple[str, ...]) -> Layout:
+    """Returns the layout with this encoded description. Many replies have the same layouts."""
+    return Layout(environment.PayloadLayout.FromString(wire), needed)
 
 
 def make_space(wire: environment.Space) -> gym.Space[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
-from twofold.client.payloads import Buffer, BufferPool, Layout
+from twofold.client.payloads import Buffer, BufferPool, Layout, layout_of
 from twofold.client.session import Session
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
@@ -67,8 +67,6 @@ class AllInfos(TypedDict):
 
 _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
-# The number of finals layouts to keep. A layout depends on the number of episodes that a step ends.
-_MAX_LAYOUTS = 1000
 
 
 def infos_of(infos: Infos, lane: int) -> Infos:
@@ -174,7 +172,6 @@ class Results:
         ]
         of_finals = {array.name for array in spec.finals.arrays}
         self._of_last_steps = [name for name in self._only_of_steps if name not in of_finals]
-        self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
         """Returns memory for a reply's payload; the results are views of this memory."""
@@ -294,13 +291,7 @@ class Results:
                 and clears their masks.
         """
         wire = reply.step.finals.SerializeToString()
-        layout = self._finals_layouts.get(wire)
-        if layout is None:
-            if len(self._finals_layouts) == _MAX_LAYOUTS:
-                self._finals_layouts.clear()
-            layout = Layout(reply.step.finals, ("lanes", "observation"))
-            self._finals_layouts[wire] = layout
-        finals = layout.split(memory)
+        finals = layout_of(wire, ("lanes", "observation")).split(memory)
         lanes = finals.pop("lanes").astype(np.intp)
         # A copy, so that keeping one observation does not keep the whole reply in memory.
         observations = self._observations(finals.pop("observation").copy(), finals)

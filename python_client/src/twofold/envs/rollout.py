@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.payloads import DTYPES, BufferPool, Layout
+from twofold.client.payloads import DTYPES, BufferPool, Layout, layout_of
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 from twofold.games.spec import GameSpec
@@ -189,7 +189,6 @@ class Collected:
         self.steps = steps
         self.done = 0
         self._out, self._game, self._buffers = out, game, buffers
-        self._layout: tuple[environment.PayloadLayout, Layout] | None = None
         self._arrays: dict[str, Array] = {}
         self._finals: list[dict[str, Array]] = []
 
@@ -211,7 +210,8 @@ class Collected:
             # Copies, so that keeping the finals does not keep the whole payload in memory.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
-        arrays = self._split(reply, payload)
+        wire_arrays = reply.arrays.SerializeToString()
+        arrays = layout_of(wire_arrays, (*_FRAMES, *_STEPS)).split(payload)
         if self._game.server_order is not None:
             arrays |= self._in_user_order(arrays, played)
         if not self._arrays:
@@ -227,12 +227,6 @@ class Collected:
                 whole[self.done + skip : self.done + len(array)] = array[skip:]
         self.done += reply.steps
         return arrays
-
-    def _split(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> dict[str, Array]:
-        # All replies with a single step have the same layout.
-        if self._layout is None or self._layout[0] != reply.arrays:
-            self._layout = reply.arrays, Layout(reply.arrays, (*_FRAMES, *_STEPS))
-        return self._layout[1].split(payload)
 
     def _in_user_order(
         self, arrays: dict[str, Array], played: NDArray[np.uint8] | None
