@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 
+from twofold.rules.boards import canonical
+
 PATTERNS: dict[str, tuple[tuple[int, ...], ...]] = {
     name: tuple(tuple(int(cell, 16) for cell in cells) for cells in text.split())
     for name, text in {
@@ -35,12 +37,10 @@ def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     cells = np.arange(rows * columns).reshape(rows, columns)
     if cells.size <= 6:
         return (tuple(cells.ravel().tolist()),)
-    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    found: dict[bytes, tuple[int, ...]] = {}
     for height, width in ((2, 3), (3, 2)) if cells.size <= 16 else ((2, 2),):
         for row, column in itertools.product(range(rows - height + 1), range(columns - width + 1)):
-            mask = np.zeros((rows, columns), bool)
-            mask[row : row + height, column : column + width] = True
-            turned = [np.rot90(board, quarter) for board in (mask, mask.T) for quarter in range(4)]
-            images = [tuple(cells[image]) for image in turned if image.shape == cells.shape]
-            found.setdefault(min(images), tuple(cells[mask].tolist()))
+            part = cells[row : row + height, column : column + width].ravel().tolist()
+            image = canonical(np.isin(cells, part).astype(np.uint8)).boards
+            found.setdefault(image.tobytes(), tuple(part))
     return tuple(found.values())
