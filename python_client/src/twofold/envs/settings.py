@@ -22,11 +22,6 @@ from twofold.games.rewards import extra_info_names
 from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
 
-_AUTORESET = {
-    AutoresetMode.NEXT_STEP: environment.AUTORESET_MODE_NEXT_STEP,
-    AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
-    AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
-}
 # The service's message about an unknown term, parameter or info: the name, and the known ones.
 _UNKNOWN = re.compile(r"'(.*)'.*; it (?:has|takes) (?!to )(.*)$")
 
@@ -94,7 +89,7 @@ class Settings:
         create = environment.CreateRequest()
         create.CopyFrom(self.game.request)
         create.num_envs = _arguments.integer("num_envs", num_envs, 1, 2**63 - 1)
-        create.autoreset_mode = _AUTORESET[self.autoreset_mode]
+        create.autoreset_mode = getattr(environment, f"AUTORESET_MODE_{self.autoreset_mode.name}")
         for name in self.extra_infos:
             if name != EPISODE:
                 create.extra_infos.append(name)
