@@ -10,7 +10,7 @@ or is damaged, and OSError if it can't be read.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +35,9 @@ _TRAINING = {"arguments", "seconds", "counts", "last", "curve"}
 _POINT = [float, int, int, float, float]
 # The number of weights, or bytes of the state, that are copied at a time.
 _PIECE = 1 << 18
+
+# Opens a checkpoint.
+_reading = functools.partial(read_arrays, content="checkpoint of a training run", field="file")
 
 
 def save(
@@ -181,17 +184,6 @@ def _numbers(arrays: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float
     numbers: NDArray[np.float32] = arrays[name]
     check_table(name, numbers, shape)
     return numbers
-
-
-@contextlib.contextmanager
-def _reading(path: str | PathLike[str]) -> Iterator[Any]:
-    """Opens a checkpoint, as `read_arrays` does. The `field` of its errors is "file"."""
-    try:
-        with read_arrays(path, "checkpoint of a training run") as arrays:
-            yield arrays
-    except InvalidArgument as error:
-        error.field = "file"
-        raise
 
 
 def tables(array: NDArray[np.float32], form: wire.NTupleForm) -> list[NDArray[np.float32]]:

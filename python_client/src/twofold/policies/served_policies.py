@@ -275,16 +275,16 @@ class NTuple(Policy):
 
 
 @contextlib.contextmanager
-def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
+def read_arrays(path: str | PathLike[str], content: str, field: str = "path") -> Iterator[Any]:
     """Opens a numpy .npz file whose `content` the body reads.
 
     Raises:
         InvalidArgument: The body failed, or the file has another format or is damaged; `field` is
-            "path".
+            the path's argument.
         MemoryError, ResourceExhausted: There is too little memory for the body.
         OSError: The file can't be read.
     """
-    with _text.open_file(path, "path") as file:
+    with _text.open_file(path, field) as file:
         try:
             if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
                 raise InvalidArgument("it is not a zip")
@@ -297,7 +297,7 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
             raise
         except Exception as error:  # numpy, zipfile and zlib each raise their own
             raise InvalidArgument(
-                f"{path} is not a readable {content}: {error}", field="path"
+                f"{path} is not a readable {content}: {error}", field=field
             ) from error
 
 
