@@ -258,11 +258,11 @@ class Collected:
             for name, shape in shapes.items()
         }
 
-    def whole(self, spec: environment.PayloadLayout | None) -> Rollout:
-        """Returns the whole rollout; `spec` is the layout of a step's finals, if there are any."""
+    def whole(self, spec: environment.CreateReply) -> Rollout:
+        """Returns the whole rollout; `spec` is the reply to the create request."""
         arrays = dict(self._arrays)
         named = {name: arrays.pop(wire_name) for wire_name, name in (_FRAMES | _STEPS).items()}
-        finals = None if spec is None else self._all_finals(spec)
+        finals = self._all_finals(spec.finals) if spec.HasField("finals") else None
         return Rollout(**named, infos=arrays, finals=finals)
 
     def _all_finals(self, spec: environment.PayloadLayout) -> Finals:

@@ -127,7 +127,7 @@ def _play(
             if done == steps:
                 if session.operation is not first:
                     session.last_part = session.operation
-                return _whole(session, collected)
+                return collected.whole(session.spec)
     except (KeyboardInterrupt, DeadlineExceeded) as error:
         # In all other cases, repeating the call, or the step in `progress`, returns a result.
         is_first = done == 0 or session.operation is first
@@ -201,7 +201,7 @@ class _FunctionSteps:
             if session.unreturned_step is None:
                 explain(error, STEPS_REMAIN)
             raise
-        return _whole(session, collected)
+        return collected.whole(session.spec)
 
     @property
     def _is_current(self) -> bool:
@@ -266,11 +266,6 @@ def _largest_step(session: Session) -> int:
     """Returns the largest size of a one-step reply in bytes. `reply_bytes` does not limit it."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
-
-
-def _whole(session: Session, collected: Collected) -> Rollout:
-    has_finals = session.create.autoreset_mode == environment.AUTORESET_MODE_SAME_STEP
-    return collected.whole(session.spec.finals if has_finals else None)
 
 
 def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[np.uint8]:
