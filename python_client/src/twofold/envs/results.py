@@ -1,13 +1,12 @@
-"""The results of resets and steps: views of a reply's payload, in new memory or in a `Target`."""
+"""The results of resets and steps: views of a reply's payload, in new or in reused memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import NotRequired, TypedDict, TypeVar
+from typing_extensions import NotRequired, TypedDict, TypeVar, override
 
 from twofold.client.carrier import DONE
 from twofold.client.payloads import Buffer, BufferPool, Layout, layout_of
@@ -95,52 +94,10 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
-_Dicts: TypeAlias = list[tuple[dict[str, Any], dict[str, Any]]]
-
-
-@dataclass(eq=False)
-class Target:
-    """The arrays and dicts that, with copy=False, every call overwrites and returns.
-
-    Attributes:
-        buffer: The memory for a payload, followed by the masks of the infos.
-        boards: The server's observations in the buffer.
-        mask: The server's action mask in the buffer.
-        user_mask: The action mask in the user's order.
-        stepped: The results of a step.
-        observed: The results of a reset.
-        stepped_dicts: The dicts in `stepped`, each with a copy from which to restore it.
-        observed_dicts: The same for `observed`.
-        last_masks: The masks of infos that describe an episode's last step.
-        has_finals: Whether the last step had final infos.
-    """
-
-    buffer: Buffer
-    boards: Array
-    mask: Array
-    user_mask: Array
-    stepped: Stepped[Any, Infos]
-    observed: tuple[Any, Infos]
-    stepped_dicts: _Dicts
-    observed_dicts: _Dicts
-    last_masks: list[Array]
-    has_finals = False
-
-    def clear(self, dicts: _Dicts) -> None:
-        """Removes final infos, and everything that others have changed in these dicts."""
-        for results, own in dicts:
-            results.clear()
-            results.update(own)
-        if self.has_finals:
-            for mask in self.last_masks:
-                mask.fill(True)
-            self.has_finals = False
-
-
 class Results:
     """The results of resets and steps: a payload's arrays, followed by the masks of the infos.
 
-    The arrays are written to a given `Target`, or else to new memory.
+    Each call returns new arrays and dicts.
 
     Args:
         spec: The reply to the create request, with the layouts of replies.
@@ -173,35 +130,9 @@ class Results:
         of_finals = {array.name for array in spec.finals.arrays}
         self._of_last_steps = [name for name in self._only_of_steps if name not in of_finals]
 
-    def buffer(self, target: Target | None = None) -> Buffer:
+    def buffer(self) -> Buffer:
         """Returns memory for a reply's payload; the results are views of this memory."""
-        return self._buffers.take(self.size) if target is None else target.buffer
-
-    def target(self, spec: environment.CreateReply) -> Target:
-        """Returns a target for the results of all calls."""
-        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
-            raise ProtocolError(
-                "the server's replies to steps do not begin with a reset's arrays; pass copy=True"
-            )
-        buffer = self.buffer()
-        boards, *others, infos = self._views(buffer[0])
-        mask = infos["action_mask"]
-        observations = self._observations(boards, infos)
-        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
-        of_reset = {name: infos[name] for name in infos if name not in of_steps}
-        is_dict = isinstance(observations, dict)
-        dicts = [(observations, dict(observations))] if is_dict else []
-        return Target(
-            buffer,
-            boards,
-            mask,
-            infos["action_mask"],
-            stepped=(observations, *others, infos),
-            observed=(observations, of_reset),
-            stepped_dicts=[(infos, dict(infos)), *dicts],
-            observed_dicts=[(of_reset, dict(of_reset)), *dicts],
-            last_masks=[infos["_" + name] for name in self._of_last_steps],
-        )
+        return self._buffers.take(self.size)
 
     def observed(self, session: Session) -> NDArray[np.uint8]:
         """Requests the current observations and infos; returns their payload in new memory."""
@@ -213,40 +144,24 @@ class Results:
         """Returns the server's observations in a reset's payload, (N, …)."""
         return self._reset_layout.split(memory)["observation"]
 
-    def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
+    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
         """Returns the results of a reset, restore or observe, whose payload is in `memory`."""
-        if target is not None:
-            self._write(target, target.observed_dicts)
-            return target.observed
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
         boards = infos.pop("observation")
         return self._observations(boards, infos), infos
 
-    def of_step(
-        self, reply: envelope.Reply, memory: NDArray[np.uint8], target: Target | None = None
-    ) -> Stepped[Any, Any]:
+    def of_step(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
         """Returns the results of a step, whose payload is in `memory`."""
-        if target is None:
-            boards, rewards, terminations, truncations, infos = self._views(memory)
-            observations = self._observations(boards, infos)
-        else:
-            self._write(target, target.stepped_dicts)
-            observations, rewards, terminations, truncations, infos = target.stepped
+        stepped = self._without_finals(memory)
         if reply is not DONE and reply.step.HasField("finals"):
-            if target is not None:
-                # Set first, so that the next call clears the finals that an interrupted call left.
-                target.has_finals = True
-            infos |= self._finals(reply, memory, infos)
-        return observations, rewards, terminations, truncations, infos
+            infos = stepped[4]
+            infos.update(self._finals(reply, memory, infos))
+        return stepped
 
-    def _write(self, target: Target, dicts: _Dicts) -> None:
-        """Fills those arrays of a target that are not views of its payload, and clears `dicts`."""
-        target.clear(dicts)
-        mask = target.user_mask
-        if self._order is not None:
-            target.mask.take(self._order, 1, mask)
-        self.form.observations(target.boards, mask, target.stepped[0])
+    def _without_finals(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
+        boards, rewards, terminations, truncations, infos = self._views(memory)
+        return self._observations(boards, infos), rewards, terminations, truncations, infos
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
         """Returns the layout, extended with Gymnasium's mask for each info, bool (N,)."""
@@ -318,3 +233,63 @@ class Results:
             "final_info": final_info,
             "_final_info": mask.copy(),
         }
+
+
+class ReusedResults(Results):
+    """The results of resets and steps with copy=False: all calls return the same arrays and dicts.
+
+    Takes the arguments of `Results`.
+    """
+
+    def __init__(
+        self, spec: environment.CreateReply, num_envs: int, game: GameSpec, form: ObservationForm
+    ) -> None:
+        super().__init__(spec, num_envs, game, form)
+        if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
+            raise ProtocolError(
+                "the server's replies to steps do not begin with a reset's arrays; pass copy=True"
+            )
+        self._buffer = super().buffer()
+        self._boards, *others, infos = self._views(self._buffer[0])
+        self._server_mask = infos["action_mask"]
+        observations = self._observations(self._boards, infos)
+        self._mask = infos["action_mask"]
+        of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
+        of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        self._stepped = (observations, *others, infos)
+        self._observed = observations, of_reset
+        # The dicts in the results, each with a copy from which to restore it.
+        dicts = [(observations, dict(observations))] if isinstance(observations, dict) else []
+        self._stepped_dicts = [(infos, dict(infos)), *dicts]
+        self._observed_dicts = [(of_reset, dict(of_reset)), *dicts]
+        # The masks of which `_finals` clears a part.
+        names = self._of_last_steps if spec.HasField("finals") else []
+        self._last_masks = [infos["_" + name] for name in names]
+
+    @override
+    def buffer(self) -> Buffer:
+        return self._buffer
+
+    @override
+    def of_reset(self, memory: NDArray[np.uint8]) -> tuple[Any, Any]:
+        self._write(self._observed_dicts)
+        return self._observed
+
+    @override
+    def _without_finals(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
+        self._write(self._stepped_dicts)
+        return self._stepped
+
+    def _write(self, dicts: list[tuple[Infos, Infos]]) -> None:
+        """Fills those arrays that are not views of the payload.
+
+        Removes final infos, and everything that others have changed in these dicts.
+        """
+        for results, own in dicts:
+            results.clear()
+            results.update(own)
+        for mask in self._last_masks:
+            mask.fill(True)
+        if self._order is not None:
+            self._server_mask.take(self._order, 1, self._mask)
+        self.form.observations(self._boards, self._mask, self._stepped[0])

@@ -19,7 +19,7 @@ from twofold.envs import rendering, rollouts, snapshots
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
 from twofold.envs.resets import reset_mask, reset_request, start_boards
-from twofold.envs.results import Array, InfosT, ObsT, Results, Stepped, Target
+from twofold.envs.results import Array, InfosT, ObsT, Results, ReusedResults, Stepped
 from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
 from twofold.envs.seeding import BoardSeeds, Seed, board_seeds, consecutive, draw_seed, fork_seeds
@@ -120,8 +120,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
         self._results = Results(spec, self.num_envs, self.game, form)
-        # Only resets and steps use the target; the results of other methods are always new.
-        self._target = None if self._settings.copy else self._results.target(spec)
+        # For resets and steps; the results of other methods are always new.
+        self._step_results = self._results
+        if not self._settings.copy:
+            self._step_results = ReusedResults(spec, self.num_envs, self.game, form)
         self._episodes = (
             Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
             if EPISODE in self.extra_infos
@@ -194,7 +196,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         else:
             seeded, seeds = mask, first_seeds
         request, payload = reset_request(mask, seeded, seeds, boards)
-        results = self._renew(request, payload, mask, self._target)
+        results = self._renew(request, payload, mask, self._step_results)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
         return results
@@ -204,17 +206,17 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         request: envelope.Request,
         payload: bytes | None,
         lanes: NDArray[np.bool_],
-        target: Target | None = None,
+        results: Results,
     ) -> tuple[ObsT, InfosT]:
         """Makes a request that replaces the boards in `lanes`, bool (N,).
 
         Returns the observations and infos of all boards.
         """
-        buffer = self._results.buffer(target)
+        buffer = results.buffer()
         self._session.call(request, payload, into=buffer)
         if self._episodes is not None:
             self._episodes.begin(lanes)
-        return self._results.of_reset(buffer[0], target)
+        return results.of_reset(buffer[0])
 
     def _first_seeds(
         self,
@@ -268,7 +270,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Plays a step. Only methods decorated with `exactly_once` may call it."""
         # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
-        buffer = self._results.buffer(self._target)
+        buffer = self._step_results.buffer()
         try:
             reply, _ = self._session.step(numbers, buffer)
         except InvalidArgument as error:
@@ -280,7 +282,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
         """Reads the results of the newest step from its reply and payload."""
-        stepped = self._results.of_step(reply, memory, self._target)
+        stepped = self._step_results.of_step(reply, memory)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
         return stepped
@@ -302,7 +304,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             FailedPrecondition, TransportError: As in `step`, if the error is already known.
         """
         numbers = self._server_actions(actions, checks_range=True)
-        self._awaited = self._results.buffer(self._target)
+        self._awaited = self._step_results.buffer()
         self._session.step_async(numbers, self._awaited)
 
     @waiting
@@ -332,7 +334,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _collected(self) -> Stepped[ObsT, InfosT]:
         """Returns the newest step's results. Only methods decorated with `waiting` may call it."""
         is_begun = self._session.state.is_awaited
-        buffer = self._awaited if is_begun else self._results.buffer(self._target)
+        buffer = self._awaited if is_begun else self._step_results.buffer()
         reply, _ = self._session.collect(buffer)
         return self._stepped(reply, buffer[0])
 
@@ -406,7 +408,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
         request, payload, replaced = asked
-        return self._renew(request, payload, replaced)
+        return self._renew(request, payload, replaced, self._results)
 
     def fork(
         self,
