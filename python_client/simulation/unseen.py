@@ -7,7 +7,6 @@ The tests of `make test`, without the simulation, find none of these defects.
 
 from defects import ENTRY, LEDGER, MACHINE, SERVER, SESSION, SESSIONS, WORK, Defect
 
-_HOST = f"{SESSIONS}/EnvironmentHost.swift"
 _ROLLOUTS = "Sources/TwofoldService/Rollouts.swift"
 _SERVED = "Sources/TwofoldService/ServedEnvironment.swift"
 _LINK = f"{SESSION}/link.py"
@@ -64,10 +63,12 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "a restored session's network is not counted in the budget",
-            _HOST,
-            "        try environment.restore(from: saved)\n        keep(policy)\n",
-            "        try environment.restore(from: saved)\n"
-            "        withExtendedLifetime(policy) {}\n",
+            _ROLLOUTS,
+            "        _ = try take(request, nil)\n",
+            "        let shape = environment.observationSpace.shape\n"
+            "        network = try NTupleNetwork(\n"
+            "            .init(request.network), rows: shape[0], columns: shape[1],\n"
+            "            maxBytes: service.limits.maxPolicyBytes)\n",
         ),
         Defect(
             "a network without symmetry is restored with symmetry",
@@ -133,9 +134,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "a smaller policy keeps the memory of a larger one",
-            _HOST,
-            "            (network, tables) = (policy.memory, nil)\n",
-            "            if network == nil { network = policy.memory }\n",
+            _ROLLOUTS,
+            "(source, policy, reservation))\n",
+            "(source, policy, (last?.reservation, reservation)))\n",
         ),
         Defect(
             "a SAME_STEP session does not reserve its longest replies",
@@ -152,8 +153,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a session's second policy is not counted",
             _ROLLOUTS,
-            "guard let source = request.source, last?.source != source else { return nil }",
-            "guard let source = request.source, last == nil else { return nil }",
+            "try reservePolicy(tableBytes(source))",
+            "try reservePolicy(last == nil ? tableBytes(source) : 0)",
         ),
         Defect(
             "a kept request's payload is not counted in the budget",
@@ -190,9 +191,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a server that refuses new requests executes those of sessions",
             MACHINE,
-            "            guard phase.value < .refusing else { throw .stopping }\n"
+            "            guard phase < .refusing else { throw .stopping }\n"
             "            try checkActions",
-            "            guard phase.value < .late else { throw .stopping }\n"
+            "            guard phase < .late else { throw .stopping }\n"
             "            try checkActions",
         ),
         Defect(
@@ -234,11 +235,11 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a refused reset restarts the policy streams",
             _SERVED,
-            "                try environment.reset(input, into: resetLayout.arrays(in: "
+            "            try environment.reset(input, into: resetLayout.arrays(in: "
             "replyMemory(resetLayout.size)))\n"
-            "                rollouts.reset(input)\n",
-            "                rollouts.reset(input)\n"
-            "                try environment.reset(input, into: resetLayout.arrays(in: "
+            "            rollouts.reset(input)\n",
+            "            rollouts.reset(input)\n"
+            "            try environment.reset(input, into: resetLayout.arrays(in: "
             "replyMemory(resetLayout.size)))\n",
         ),
         Defect(
