@@ -190,11 +190,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         boards = options.get("boards")
         if boards is not None:
             boards = start_boards(boards, mask, self._board_space, self.game.board_numbers)
-        first_seeds = self._first_seeds(mask, seeded, seeds, boards)
-        if first_seeds is None:
-            seeded = seeded & mask
-        else:
-            seeded, seeds = mask, first_seeds
+        seeded, seeds = self._new_seeds(mask, seeded, seeds, boards)
         request, payload = reset_request(mask, seeded, seeds, boards)
         results = self._renew(request, payload, mask, self._step_results)
         if isinstance(seed, (int, np.integer)):
@@ -218,21 +214,23 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             self._episodes.begin(lanes)
         return results.of_reset(buffer[0])
 
-    def _first_seeds(
+    def _new_seeds(
         self,
         mask: NDArray[np.bool_],
         seeded: NDArray[np.bool_],
         seeds: NDArray[np.uint64],
         boards: Array | None,
-    ) -> NDArray[np.uint64] | None:
-        """Returns the seeds of a first reset, uint64 (N,). Draws all seeds that the caller omits.
+    ) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Returns a mask of the boards that a reset seeds, bool (N,), and their seeds, uint64 (N,).
 
-        Returns None after an earlier reset, because boards without a seed continue their streams.
+        A first reset seeds all boards, with drawn seeds where the caller omits them. After an
+        earlier reset, boards without a seed continue their streams.
         """
+        given = seeded & mask, seeds
         unreturned = self._session.state.unreturned
         was_reset = self._seeds.seeds is not None
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
-            return None
+            return given
         first = np.where(seeded, seeds, consecutive(self._seeds.drawn, self.num_envs))
         _, payload = reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
@@ -240,7 +238,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             # The pending request may be a first reset with other seeds. Any request finishes it.
             self._session.call(KEEPALIVE)
             was_reset = self._seeds.seeds is not None
-        return None if was_reset and not is_again else first
+        return given if was_reset and not is_again else (mask, first)
 
     @exactly_once
     def step(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:  # type: ignore[override]
