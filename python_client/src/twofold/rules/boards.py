@@ -174,18 +174,10 @@ def canonical(boards: ArrayLike) -> Canonical:
     """
     checked = check_boards("boards", boards)
     places, _ = _symmetries(*checked.shape[-2:])
-    count, cells = checked.rows.shape
-    padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
-    padded[:, :, :cells] = checked.rows[:, places]
-    # Eight cells form one number whose most significant byte is the first cell, so that comparing
-    # numbers compares cells in order.
-    numbers = padded.view(">u8").astype(np.uint64)
-    is_first = np.ones(numbers.shape[:2], np.bool_)
-    for word in np.moveaxis(numbers, 2, 0):
-        smallest = np.where(is_first, word, np.uint64(2**64 - 1)).min(axis=1, keepdims=True)
-        is_first &= word == smallest
-    image = is_first.argmax(axis=1)
-    chosen = padded[np.arange(count), image, :cells]
+    images = checked.rows.take(places, axis=1)
+    # As strings of bytes, images compare cell by cell.
+    image = images.view(f"S{len(places[0])}")[:, :, 0].argmin(axis=1)
+    chosen = images[np.arange(len(images)), image]
     return Canonical(chosen.reshape(checked.shape), image.astype(np.int64).reshape(checked.lead))
 
 
