@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,14 +186,11 @@ def canonical(boards: ArrayLike) -> Canonical:
 def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """Returns, for each image, the board cells that it shows and the image of each action."""
     cells = np.arange(rows * columns).reshape(rows, columns)
-    turned = [np.rot90(cells, quarter) for quarter in range(4)]
-    images = [image for board in turned for image in (board, np.fliplr(board))]
-    images = [image for image in images if image.shape == cells.shape]
-    actions = np.empty((len(images), 4), np.uint8)
-    for index, image in enumerate(images):
-        # The images of two steps on the board, one to the right and one down.
-        start, right, down = (np.argwhere(image == cells[at])[0] for at in ((0, 0), (0, 1), (1, 0)))
-        step_to_action = {(-1, 0): 0, (0, 1): 1, (1, 0): 2, (0, -1): 3}
-        for action, step in enumerate((start - down, right - start, down - start, start - right)):
-            actions[index, action] = step_to_action[int(step[0]), int(step[1])]
-    return np.stack([image.ravel() for image in images]), actions
+    images, actions = [], []
+    for quarter, step in itertools.product(range(4), (1, -1)):
+        image = np.rot90(cells, quarter)[:, ::step]
+        if image.shape == cells.shape:
+            images.append(image.ravel())
+            # A quarter turn makes a move to the right one up. A reflection swaps left and right.
+            actions.append((np.arange(4) - quarter) * step % 4)
+    return np.stack(images), np.array(actions, np.uint8)
