@@ -606,13 +606,7 @@ def times(rows: Iterable[Row]) -> str:
         "s": "{seconds:.0f}",
         "processors busy": figure("{:.1f}".format, "busy"),
     }
-    return table((row for row in rows if "step" in row), columns, "lr")
-
-
-def slowest(rows: Iterable[Row]) -> str:
-    """Returns the table of the slowest tests of `make test`."""
-    found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
-    return table(found, {"test": "{test}", "s": "{seconds:.0f}"}, "lr")
+    return table(rows, columns, "lr")
 
 
 def commands(rows: Iterable[Row]) -> str:

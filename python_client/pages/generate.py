@@ -319,7 +319,6 @@ FIGURES: dict[str, Callable[[], str]] = {
         "restarts", lambda rows: f"{tables.restarts(rows)}\n{tables.waiting(rows)}"
     ),
     "times of commands": measured("commands", tables.commands),
-    "slowest": lambda: tables.slowest(rows("times")),
 }
 """The parts that come from docs/figures."""
 
