@@ -139,7 +139,9 @@ class ServerPlayer:
                 raise Failed(f"{key} must be {wanted[key]!r}, not {seen.get(key)!r}")
         if slot == "error" and len(frames) > 1:
             raise Failed("an error must not have a payload")
-        if not _has(reply, json_format.ParseDict(wanted.get("has", {}), envelope.Reply())):
+        merged = parsed(envelope.Reply, frames)
+        merged.MergeFrom(json_format.ParseDict(wanted.get("has", {}), envelope.Reply()))
+        if merged != reply:
             raise Failed(f"it must have {wanted['has']}")
         if "payload_of" in of and frames[1:] != of["payload_of"][1:]:
             raise Failed(f"its payload must be the payload of {wanted['payload_of']!r}")
@@ -161,12 +163,3 @@ class ServerPlayer:
         if found != [*map(bytes.fromhex, route), b""]:
             raise Failed("the frames before the delimiter differ from the request's")
         return frames
-
-
-def _has(message: Any, wanted: Any) -> bool:
-    """Returns True if the message has all fields of `wanted`, with the same values."""
-    for field, value in wanted.ListFields():
-        own = getattr(message, field.name)
-        if not (_has(own, value) if hasattr(value, "ListFields") else own == value):
-            return False
-    return True
