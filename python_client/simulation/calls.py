@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gymnasium as gym
-from pacing import Pace, Watch
+from pacing import CLOSE_TIMEOUT, SLACK, Pace
 from processes import Killed, Process, Simulation, Violation
 from shadows import REFUSED
 
@@ -73,30 +73,9 @@ class Caller:
         process.check_life()
         self.simulation.calls(process.client, what)
         pace = process.pace = Pace(opens)
-        gave_up = False
-
-        def in_time() -> Result:
-            nonlocal gave_up
-            simulation = self.simulation
-            watch = Watch(
-                timeout,
-                requests,
-                opens,
-                lambda: simulation.seconds,
-                lambda: simulation.world.jumped() * 1e-9,
-            )
-            try:
-                return call()
-            except errors.DeadlineExceeded:
-                gave_up = True
-                raise
-            finally:
-                problem = None if process.is_dead else watch.problem(gave_up)
-                if problem is not None:
-                    raise Violation(f"{what} {problem}")
-
+        longest = timeout * requests + CLOSE_TIMEOUT * opens
         try:
-            result = in_time()
+            result = self._in_time(call, what, timeout, longest)
             if pace.early is not None:
                 raise Violation(pace.early)
             return (result,)
@@ -122,6 +101,27 @@ class Caller:
         if self.random.random() < 0.2:
             process.idle(self.random.uniform(0.0, 1.0))
         return None
+
+    def _in_time(
+        self, call: Callable[[], Result], what: str, timeout: float, longest: float
+    ) -> Result:
+        """Makes a call. Raises Violation if it takes too long or gives up too early."""
+        simulation, gave_up = self.simulation, False
+        began, jumped = simulation.seconds, simulation.world.jumped()
+        try:
+            return call()
+        except errors.DeadlineExceeded:
+            gave_up = True
+            raise
+        finally:
+            if not self.process.is_dead:
+                elapsed = simulation.seconds - began
+                working = elapsed - (simulation.world.jumped() - jumped) * 1e-9
+                limit = f"its timeout is {timeout:.3g} s"
+                if working > longest + SLACK:
+                    raise Violation(f"{what} took {working:.3f} s; {limit}")
+                if gave_up and elapsed < timeout - SLACK:
+                    raise Violation(f"{what} gave up after {elapsed:.3f} s; {limit}")
 
     def snapshot(self, envs: Any) -> bytes | None:
         """Returns a snapshot of all boards; None before their first reset."""

@@ -1,8 +1,6 @@
-"""Checks how long calls take and how often they repeat a request."""
+"""Checks when calls repeat a request, and the limits of their durations."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
@@ -76,37 +74,3 @@ def _is_expand(header: bytes) -> bool:
         return envelope.Request.FromString(header).HasField("expand")
     except DecodeError:
         return False
-
-
-class Watch:
-    """A check on the duration of one call.
-
-    Args:
-        timeout: The timeout of each request, in seconds.
-        requests: The maximum number of requests that the call sends in sequence.
-        opens: Whether the call opens a session, which it closes if it fails.
-        now: A function that returns the current time, in seconds.
-        jumped: A function that returns the seconds by which the clock has jumped so far.
-    """
-
-    def __init__(
-        self,
-        timeout: float,
-        requests: int,
-        opens: bool,
-        now: Callable[[], float],
-        jumped: Callable[[], float],
-    ) -> None:
-        self._timeout, self._longest = timeout, timeout * requests + CLOSE_TIMEOUT * opens
-        self._now, self._jumped = now, jumped
-        self._start, self._start_jumped = now(), jumped()
-
-    def problem(self, gave_up: bool) -> str | None:
-        """Returns the problem if the call, which ends now, took too long or gave up too early."""
-        elapsed = self._now() - self._start
-        working = elapsed - (self._jumped() - self._start_jumped)
-        if working > self._longest + SLACK:
-            return f"took {working:.3f} s; its timeout is {self._timeout:.3g} s"
-        if gave_up and elapsed < self._timeout - SLACK:
-            return f"gave up after {elapsed:.3f} s; its timeout is {self._timeout:.3g} s"
-        return None
