@@ -129,10 +129,7 @@ public final class ServedEnvironment {
             // The same as for a snapshot, and lists of the other lanes.
             let working = try reserveWorking((4 * MemoryLayout<Int>.stride + 1) * lanes)
             defer { withExtendedLifetime(working) {} }
-            let (input, streams) = try restoreInput(request, payload)
-            try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
-            rollouts.restore(input, streams)
-            return (.restore(.init()), resetLayout.size)
+            return try restore(request, payload, replyMemory)
         case .close:
             guard payload == nil else { throw .noPayload }
             return (.close(.init()), 0)
@@ -173,13 +170,16 @@ public final class ServedEnvironment {
         rollouts.savedBytes + (wasReset ? snapshotFormat.size(lanes: lanes) : 0)
     }
 
+    // because: a session must be saved and restored even if the sessions use up the whole budget, these two reserve no
+    // working memory.
+
     /// Saves the state of all lanes, and the policy's network.
     public func save(into saved: inout SavedSession) throws(EnvironmentError) {
         rollouts.save(into: &saved)
         // Before the first reset the lanes have no state.
         guard wasReset else { return }
         saved.lanes = try written { (memory) throws(EnvironmentError) in
-            try execute(.snapshot(.init()), payload: nil, replyMemory: memory)
+            try snapshot(laneNumbers(nil), memory)
         }
     }
 
@@ -187,11 +187,11 @@ public final class ServedEnvironment {
     public func restore(from saved: SavedSession) throws(EnvironmentError) {
         try rollouts.restore(from: saved)
         guard !saved.lanes.isEmpty else { return }
-        var restore = RestoreRequest()
-        restore.count = UInt64(lanes)
+        var request = RestoreRequest()
+        request.count = UInt64(lanes)
         try saved.lanes.bytes.withUnsafeBytes { (lanes) throws(EnvironmentError) in
             _ = try written { (memory) throws(EnvironmentError) in
-                try execute(.restore(restore), payload: lanes, replyMemory: memory)
+                try restore(request, lanes, memory)
             }
         }
     }
@@ -211,6 +211,15 @@ public final class ServedEnvironment {
             return memory
         }
         return Data(memory.prefix(outcome.payloadSize))
+    }
+
+    private func restore(
+        _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?, _ replyMemory: ReplyMemory
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
+        let (input, streams) = try restoreInput(request, payload)
+        try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+        rollouts.restore(input, streams)
+        return (.restore(.init()), resetLayout.size)
     }
 
     private func step(

@@ -177,6 +177,19 @@ import TwofoldTestSupport
         #expect(budget.used == before + 16 * 16 * 16 * 16 * 4)
     }
 
+    @Test func `a session is saved and restored even if no memory is left in the budget`() throws {
+        let budget = MemoryBudget(limit: 1 << 30)
+        let session = try session(lanes: 10_000, budget)
+        let others = try budget.reserve(budget.limit - budget.used)
+        var saved = SavedSession()
+        try session.environment.save(into: &saved)
+        withExtendedLifetime(others) {}
+        let restored = try EnvironmentHost(
+            createRequest(lanes: 10_000), service, MemoryBudget(limit: session.bytes))
+        try restored.environment.restore(from: saved)
+        #expect(restored.environment.wasReset)
+    }
+
     @Test func `a session of one board reserves a whole block`() throws {
         func boards(_ lanes: Int) throws -> Int {
             let session = try EnvironmentHost(
