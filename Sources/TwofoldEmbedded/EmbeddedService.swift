@@ -1,3 +1,4 @@
+internal import Platform
 internal import Synchronization
 internal import TwofoldCore
 internal import TwofoldSessions
@@ -18,7 +19,7 @@ final class EmbeddedService: @unchecked Sendable {
     /// have no statistics.
     private static let anyTime = Moment(nanoseconds: 0)
 
-    private let lock = Mutex<Void>(())
+    private let lock = Locked(())
     /// The service; nil if the place is free. `caller` is the reply route of all callers. Callers cannot be distinguished,
     /// and each waits for its own reply.
     private var service: (number: UInt64, machine: SessionMachine, caller: Route)?

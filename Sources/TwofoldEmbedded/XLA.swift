@@ -1,5 +1,5 @@
 public import CTwofold
-internal import Synchronization
+internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
@@ -124,7 +124,7 @@ private final class WorkingEnvironment: @unchecked Sendable {
 
     // A program has few calls, so a short list is enough. The lock is held for less than a microsecond.
     private static let most = 16
-    private static let idle = Mutex<[WorkingEnvironment]>([])
+    private static let idle = Locked<[WorkingEnvironment]>([])
 
     /// Returns an idle environment with this request and number of lanes, or a new one.
     static func take(_ request: UnsafeRawBufferPointer, lanes: Int) throws(EnvironmentError)

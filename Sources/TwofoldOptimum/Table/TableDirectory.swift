@@ -1,5 +1,4 @@
 internal import Platform
-internal import Synchronization
 
 /// A directory of tables. It reads each table into memory once and keeps it.
 public final class TableDirectory: Sendable {
@@ -8,7 +7,7 @@ public final class TableDirectory: Sendable {
 
     private let directory: String
     private let reserve: Reserve
-    private let known = Mutex(Known())
+    private let known = Locked(Known())
 
     private struct Known {
         var tables: [OptimumProblem: OptimumTable] = [:]
@@ -22,7 +21,7 @@ public final class TableDirectory: Sendable {
         /// The id of the process that made the turn. A forked child has a different id and makes a new turn, because
         /// none of its threads would ever release the parent's lock.
         let process = getpid()
-        let lock = Mutex<Void>(())
+        let lock = Locked(())
     }
 
     /// Makes a table directory for a path, which need not exist. It calls `reserve` before it reads a table.
