@@ -31,7 +31,7 @@ struct Solve: ParsableCommand {
     @Option(help: "Goal tile, a power of two of at least 8.")
     var goal: Int?
 
-    @ArgumentParser.Flag(help: "End the game when the goal tile is reached.")
+    @Flag(help: "End the game when the goal tile is reached.")
     var stopAtGoal = false
 
     @Option(help: "Probability that a new tile is a 4.")
@@ -46,10 +46,10 @@ struct Solve: ParsableCommand {
     @Option(help: "Number of threads. Default: the number of available processors.")
     var threads: Int?
 
-    @ArgumentParser.Flag(help: "Print the result as one line of JSON.")
+    @Flag(help: "Print the result as one line of JSON.")
     var json = false
 
-    @ArgumentParser.Flag(help: "Do not print progress to standard error.")
+    @Flag(help: "Do not print progress to standard error.")
     var quiet = false
 
     private struct Report: Encodable {
