@@ -189,11 +189,12 @@ def test_the_bytes_between_arrays_are_zero(server: Server) -> None:
 
 # The places that make an error: with an explicit code, or by a function that is named after it.
 NAMED = re.compile(r'ServiceError\(\s*\.(\w+),(?:\s*field: "(\w*)")?')
-MADE = re.compile(r"\.(invalid|precondition|exhausted)\(\s*([^,]+),(\s*lane:)?")
+MADE = re.compile(r"\.(invalid|precondition|exhausted|notFound)\(\s*([^,]+),(\s*lane:)?")
 CODES = {
     "invalid": "INVALID_ARGUMENT",
     "precondition": "FAILED_PRECONDITION",
     "exhausted": "RESOURCE_EXHAUSTED",
+    "notFound": "NOT_FOUND",
 }
 # The values of variables that the second pattern finds: the names of a snapshot's rules, of the
 # numbers and tables in a reward, of an array of boards, and of arguments that need an optimum.
@@ -245,7 +246,8 @@ def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
     text = PAGE.split("\n| request | `INVALID_ARGUMENT` |", 1)[1].split("\n\n", 1)[0]
     for row in text.splitlines()[2:]:
         _, invalid, precondition, exhausted, others = row.strip("|").split("|")
-        cells += zip(CODES.values(), (invalid, precondition, exhausted), strict=True)
+        columns = "INVALID_ARGUMENT", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED"
+        cells += zip(columns, (invalid, precondition, exhausted), strict=True)
         for entry in others.split(";"):
             codes, _, fields = entry.partition(":")
             cells += [(code, fields) for code in names(codes)]
