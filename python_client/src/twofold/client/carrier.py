@@ -204,8 +204,9 @@ class Carrier(abc.ABC):
         Asks for the limits again first, because a restarted server may have a higher one.
         """
         size = max(len(call.request), len(call.payload or b""))
-        if 0 < self.service.limits.max_message_bytes < size:
-            self.hello(deadline)
+        if not 0 < self.service.limits.max_message_bytes < size:
+            return
+        self.hello(deadline)
         limit = self.service.limits.max_message_bytes
         if 0 < limit < size:
             raise ResourceExhausted(

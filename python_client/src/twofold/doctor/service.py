@@ -65,7 +65,10 @@ def _step(library: Finding) -> Finding:
         fix = _REINSTALL
         if endpoint not in (EMBEDDED, PRIVATE):
             fix = "Correct TWOFOLD_ENDPOINT, unset it to play in this process, or ask the operator."
-        elif any(name.startswith("TWOFOLD_") and name in text for name in os.environ):
+        elif any(
+            value and name.startswith("TWOFOLD_") and name in text
+            for name, value in os.environ.items()
+        ):
             fix = "Correct the environment variable, or unset it."
         elif library.status != "ok":
             fix = _BUNDLED
