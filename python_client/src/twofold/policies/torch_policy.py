@@ -22,7 +22,8 @@ class TorchPolicy:
     Args:
         net: A module, or another function that maps a tensor of K observations to a value for each
             action, (K, actions): logits or Q-values. If it returns several results, the first one
-            is used.
+            is used. Call `net.eval()` first: in training mode, dropout makes the scores random, and
+            batch normalisation learns from the games.
         obs: The form of observations that the network was trained on: a value of the environment's
             argument `obs`. Boards are converted to this form; other observations stay unchanged.
         planes: The number of planes in the one-hot forms. 18 planes cover every reachable 4 x 4
