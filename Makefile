@@ -172,7 +172,7 @@ format: $(VENV)/installed ## Format the code.
 server: .build/system-packages ## Build the server and the library in release mode.
 	swift build -c release
 
-times: ## Print where the time of `make test` goes, in a fresh clone (a quarter of an hour).
+times: ## Print where the time of `make test` goes, in a fresh clone (seven minutes).
 	$(PYTHON) python_client/benchmarks/suites.py $(TIMES_ARGS)
 
 bench: server $(VENV)/installed ## Compare the server with its peers and the transport's limit (long).

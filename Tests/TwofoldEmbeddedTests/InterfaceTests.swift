@@ -380,7 +380,7 @@ import TwofoldTestSupport
     @Test func `the number of a destroyed service never leads to another service`() throws {
         let first = try Library().number
         let hello = Request(.hello).bytes
-        // 4,096 services can exist at a time, so these take the place of the first one, unless others do all the time.
+        // There are 4,096 places, so one of these services gets the first one's place, unless another test keeps it.
         for _ in 0..<2 * 4096 {
             let library = try Library()
             var reply = twofold_reply()

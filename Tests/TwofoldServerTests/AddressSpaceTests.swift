@@ -24,11 +24,11 @@ import TwofoldTestSupport
     @Test func `the memory that a request needs while it runs is not promised to another request`() async {
         await #expect(processExitsWith: .success) {
             var limit = rlimit()
-            let bytes = ProcessUsage.addressSpaceBytes! + MemoryPromise.kept + 50 << 20
+            let bytes = ProcessUsage.addressSpaceBytes! + MemoryPromise.kept + 400 << 20
             (limit.rlim_cur, limit.rlim_max) = (rlim_t(bytes), rlim_t(bytes))
             try system { setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) }
-            let promise = try MemoryPromise.make(30 << 20)
-            #expect(throws: Reason.self) { try MemoryPromise.make(30 << 20) }
+            let promise = try MemoryPromise.make(250 << 20)
+            #expect(throws: Reason.self) { try MemoryPromise.make(250 << 20) }
             withExtendedLifetime(promise) {}
         }
     }

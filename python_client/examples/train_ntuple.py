@@ -6,7 +6,7 @@
     twofold evaluate ntuple:runs/ntuple-0/agent-1800.npz --against fixed-order
 
 This is the readable version of `twofold train`, which learns in the same way, plays several times
-as many moves per second, and can continue a training.
+as many moves per second, and can resume a training run.
 
 The agent learns afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after

@@ -54,6 +54,7 @@ PYTHON_LEFT_OUT = {
     "tests/trainers": "needs training libraries",
     "tests/test_replay_page.py": "needs a browser",
     "tests/test_connections.py::test_a_system_that_accepts_no_connections": "QEMU refuses seccomp",
+    "tests/test_judging.py::test_a_game_has_its_limits": MEMORY,
     "tests/test_judging.py::test_a_program_without_a_sandbox_may_die_of_any_signal[64-SIGRTMAX]": (
         "QEMU uses signal 64 itself"
     ),

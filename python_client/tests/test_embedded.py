@@ -323,16 +323,16 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
 
 def test_several_threads_play_in_a_forked_child() -> None:
     output, _ = run(
-        "import threading\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
         "def play():\n"
         "    env = twofold.Game2048VectorEnv(1); env.reset(seed=0)\n"
         "    for _ in range(20_000): env.step(np.zeros(1, int))\n"
         "play(); child = os.fork()\n"
         "if child == 0:\n"
-        "    others = [threading.Thread(target=play) for _ in range(2)]\n"
-        "    for other in others: other.start()\n"
-        "    play()\n"
-        "    for other in others: other.join()\n"
+        "    with ThreadPoolExecutor(2) as threads:\n"
+        "        others = [threads.submit(play) for _ in range(2)]\n"
+        "        play()\n"
+        "        for other in others: other.result()\n"
         "    os._exit(0)\n"
         "print(os.waitpid(child, 0)[1])\n"
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loops import BOARDS, make, one_step, play, undisturbed
+from loops import BOARDS, hurried, make, one_step, play, undisturbed
 from raw import RawSession, statistics_of
 from servers import PATIENCE, Server, running, wait_until
 
@@ -163,11 +163,11 @@ def test_a_request_above_the_last_servers_limit_waits_for_the_next_server(keepin
     usual = keeping._arguments
     keeping._arguments += ("--max-message-bytes", "4096")
     restart(keeping)
-    envs = twofold.Game2048VectorEnv(1000, endpoint=keeping.ipc, timeout=1)
+    envs = twofold.Game2048VectorEnv(1000, endpoint=keeping.ipc, timeout=PATIENCE)
     with pytest.raises(errors.ResourceExhausted, match="max_message_bytes = 4096"):
         envs.reset(seed=0)
     keeping.terminate()
-    with pytest.raises(errors.DeadlineExceeded):
+    with hurried(envs), pytest.raises(errors.DeadlineExceeded):
         envs.reset(seed=0)
     keeping._arguments = usual
     keeping.start_again()

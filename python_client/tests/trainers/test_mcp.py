@@ -609,6 +609,7 @@ def test_a_server_on_all_addresses_has_clients_with_any_name_for_it(mode: str) -
     with over_http("--host", "0.0.0.0") as (url, _), connected(url, mode) as call:
         assert url.startswith("http://0.0.0.0:")
         assert not call("new_game").is_error
+        assert httpx2.post(url, headers={"host": "games.example"}).status_code != 421
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
