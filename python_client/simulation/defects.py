@@ -90,7 +90,7 @@ IN_SWIFT = (
         "a resume that waits is forgotten when the server stops",
         MACHINE,
         "        for waiting in work.resumes {\n",
-        "        for waiting in work.resumes where phase.value == .serving {\n",
+        "        for waiting in work.resumes where phase == .serving {\n",
     ),
     Defect(
         "a request may skip numbers",
