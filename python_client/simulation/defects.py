@@ -379,7 +379,7 @@ IN_SWIFT = (
         MACHINE,
         "        inProgress -= 1\n",
         "        inProgress -= 1\n"
-        "        if phase.value > .serving, work.entry != nil { return }\n",
+        "        if phase > .serving, work.entry != nil { return }\n",
     ),
     Defect(
         "a repeat in progress drops the resume that waits",
