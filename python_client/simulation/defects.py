@@ -378,8 +378,7 @@ IN_SWIFT = (
         "a session with a request in progress at the stop is saved without this request",
         MACHINE,
         "        inProgress -= 1\n",
-        "        inProgress -= 1\n"
-        "        if phase > .serving, work.entry != nil { return }\n",
+        "        inProgress -= 1\n        if phase > .serving, work.entry != nil { return }\n",
     ),
     Defect(
         "a repeat in progress drops the resume that waits",
