@@ -176,9 +176,9 @@ class Life(Caller):
         """Closes a session that can't continue, and forgets it."""
         self.mark("given up")
         envs = self.envs.pop(boards.number, None)
+        boards.forget()  # first, because the process may be killed during the close
         if envs is not None:
             self.again(envs.close, "close", CLOSE_TIMEOUT)
-        boards.forget()
 
     def drop(self, boards: Boards) -> None:
         """Abandons a session that this process no longer holds, without sending a request."""
