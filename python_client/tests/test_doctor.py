@@ -248,6 +248,8 @@ def test_a_package_without_the_service_gets_a_warning_with_the_ways_to_get_it(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("twofold.client.lookup._candidates", lambda name: [tmp_path / name])
+    # An earlier test's private server may still be running.
+    monkeypatch.setattr("twofold.client.private_server._current", None)
     _, findings = doctor()
     finding = findings[check]
     assert finding["status"] == "warning"
