@@ -64,7 +64,7 @@ package final class SessionMachine {
         ledger = SessionLedger(settings.limits)
     }
 
-    /// The phase of a stop, which decides which requests may still start.
+    /// The phase of the service, which decides which requests may still start.
     package var phase: Phase { service.phase.value }
 
     // MARK: a request
