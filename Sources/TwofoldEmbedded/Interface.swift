@@ -1,6 +1,7 @@
 public import CTwofold
 internal import Platform
 internal import TwofoldCore
+internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 

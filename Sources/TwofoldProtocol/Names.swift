@@ -2,7 +2,7 @@
 
 public typealias Request = Twofold_V1_Request
 public typealias Reply = Twofold_V1_Reply
-public typealias WireError = Twofold_V1_Error
+public typealias ServiceError = Twofold_V1_Error
 public typealias ErrorCode = Twofold_V1_ErrorCode
 public typealias HelloRequest = Twofold_V1_HelloRequest
 public typealias HelloReply = Twofold_V1_HelloReply

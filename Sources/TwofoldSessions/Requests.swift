@@ -1,6 +1,6 @@
 internal import Platform
 package import TwofoldProtocol
-package import TwofoldService
+internal import TwofoldService
 
 // The checks that a request must pass before it reaches the ledger or the service.
 
@@ -29,10 +29,10 @@ extension ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
-    /// The refusal of a request while the server is stopping. `retryAfter` is about the time that a restart takes.
+    /// The refusal of a request while the server is stopping. `retryAfterMs` is about the time that a restart takes.
     package static var stopping: ServiceError {
         var error = ServiceError(.shuttingDown, "the server is about to stop; repeat the request in a second")
-        error.retryAfter = 1000
+        error.retryAfterMs = 1000
         return error
     }
 

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 package import TwofoldCore
 package import TwofoldProtocol
-package import TwofoldService
+internal import TwofoldService
 
 /// A reply that the ledger keeps and can send again: an encoded header and a payload.
 ///
@@ -22,7 +22,7 @@ package final class StoredReply: Sendable {
         }
     }
 
-    package convenience init(_ error: ServiceError, seq: UInt64) { self.init(.error(error.wire), seq: seq) }
+    package convenience init(_ error: ServiceError, seq: UInt64) { self.init(.error(error), seq: seq) }
 
     private static func encode(_ result: Reply.OneOf_Result, _ seq: UInt64) -> [UInt8] {
         var reply = Reply()

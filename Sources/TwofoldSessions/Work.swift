@@ -1,6 +1,6 @@
 internal import TwofoldCore
 internal import TwofoldOptimum
-internal import TwofoldProtocol
+package import TwofoldProtocol
 package import TwofoldService
 
 /// One admitted request, from its admission to its reply.

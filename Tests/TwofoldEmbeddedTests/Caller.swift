@@ -34,7 +34,7 @@ final class Library {
             get throws { try Reply(bytes: header) }
         }
 
-        var error: WireError? {
+        var error: ServiceError? {
             if case .error(let error) = try? reply.result { error } else { nil }
         }
     }

@@ -15,7 +15,7 @@ import TwofoldTestSupport
     private func call(
         lanes: Int = 3, autoreset: Twofold_V1_AutoresetMode = .nextStep,
         _ change: (inout twofold_learner) -> Void
-    ) throws -> (status: Int32, error: WireError?, learner: twofold_learner) {
+    ) throws -> (status: Int32, error: ServiceError?, learner: twofold_learner) {
         let request = Request(.create(lanes: lanes) { $0.autoresetMode = autoreset }).bytes
         var header = [UInt8](repeating: 0, count: 4096)
         return try request.withUnsafeBufferPointer { request in

@@ -7,16 +7,16 @@ import TwofoldTestSupport
 /// A create request with one invalid field.
 struct WrongCreate: CustomTestStringConvertible, Sendable {
     let testDescription: String
-    let code: ErrorCode
+    let kind: EnvironmentError.Kind
     let field: String
     let change: @Sendable (inout CreateRequest) -> Void
 
     init(
-        _ name: String, _ field: String, _ code: ErrorCode = .invalidArgument,
+        _ name: String, _ field: String, _ kind: EnvironmentError.Kind = .invalidArgument,
         _ change: @escaping @Sendable (inout CreateRequest) -> Void
     ) {
         testDescription = name
-        self.code = code
+        self.kind = kind
         self.field = field
         self.change = change
     }
@@ -182,7 +182,7 @@ private func term(
         let error = try #require(throws: EnvironmentError.self) {
             try service(limits: limits).create(createRequest(lanes: 4, wrong.change))
         }
-        #expect(ServiceError(error).code == wrong.code)
+        #expect(error.kind == wrong.kind)
         #expect(error.field == wrong.field)
         #expect(!error.message.isEmpty)
     }
@@ -347,7 +347,7 @@ private func term(
         }
         try session.reset()
         try session.step([0, 1, 2, 3])
-        #expect(try session.refusal(.step(.init()), [0, 1, 2, 3]).code == .failedPrecondition)
+        #expect(try session.refusal(.step(.init()), [0, 1, 2, 3]).kind == .failedPrecondition)
     }
 
     // MARK: spaces and layouts

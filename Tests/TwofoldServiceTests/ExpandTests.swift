@@ -36,11 +36,10 @@ import TwofoldTestSupport
 
     private func refusal(
         _ request: ExpandRequest, _ payload: [UInt8]?, limits: Limits = Limits()
-    ) throws -> ServiceError {
-        ServiceError(
-            try #require(throws: EnvironmentError.self) {
-                try self.expand(request, payload, limits: limits)
-            })
+    ) throws -> EnvironmentError {
+        try #require(throws: EnvironmentError.self) {
+            try self.expand(request, payload, limits: limits)
+        }
     }
 
     private func array(_ name: String, of reply: (ExpandReply, [UInt8]?)) throws -> [UInt8] {
@@ -115,12 +114,12 @@ import TwofoldTestSupport
     @Test func `a wrong request names the field and the row`() throws {
         let good = Self.pair
         func expect(
-            _ request: ExpandRequest, _ payload: [UInt8]?, _ code: ErrorCode, _ field: String,
+            _ request: ExpandRequest, _ payload: [UInt8]?, _ kind: EnvironmentError.Kind, _ field: String,
             lane: Int? = nil,
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             let error = try refusal(request, payload)
-            #expect(error.code == code, sourceLocation: sourceLocation)
+            #expect(error.kind == kind, sourceLocation: sourceLocation)
             #expect(error.field == field, sourceLocation: sourceLocation)
             #expect(error.lane == lane, sourceLocation: sourceLocation)
         }
@@ -149,8 +148,8 @@ import TwofoldTestSupport
         var limits = Limits()
         limits.maxBoardsPerSession = 1
         #expect(
-            try refusal(request(.legal, count: 2), good + good, limits: limits).code == .resourceExhausted)
+            try refusal(request(.legal, count: 2), good + good, limits: limits).kind == .resourceExhausted)
         // With this count, any multiplication overflows.
-        #expect(try refusal(request(.legal, count: .max), good).code == .resourceExhausted)
+        #expect(try refusal(request(.legal, count: .max), good).kind == .resourceExhausted)
     }
 }

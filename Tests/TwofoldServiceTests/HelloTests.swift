@@ -67,14 +67,14 @@ import TwofoldService
     }
 
     @Test func `an error is sent with exactly the fields that it has`() {
-        let full = ServiceError(.outOfSequence, field: "seq", lane: 3, expectedSeq: 7, "a sentence").wire
+        let full = ServiceError(.outOfSequence, field: "seq", lane: 3, expectedSeq: 7, "a sentence")
         #expect(full.code == .outOfSequence)
         #expect(full.field == "seq")
         #expect(full.message == "a sentence")
         #expect(full.hasLane && full.lane == 3)
         #expect(full.hasExpectedSeq && full.expectedSeq == 7)
-        let bare = ServiceError(.internal, "a sentence").wire
+        let bare = ServiceError(.internal, "a sentence")
         #expect(bare.field.isEmpty && !bare.hasLane && !bare.hasExpectedSeq)
-        #expect(ServiceError(.invalidArgument, lane: 0, "").wire.hasLane, "lane 0 is a lane")
+        #expect(ServiceError(.invalidArgument, lane: 0, "").hasLane, "lane 0 is a lane")
     }
 }

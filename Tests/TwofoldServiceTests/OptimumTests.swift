@@ -214,7 +214,7 @@ import TwofoldService
         rollout.maxPayloadBytes = 1 << 20
         rollout.optimal = .init()
         let policy = try session.refusal(.rollout(rollout))
-        #expect(policy.code == .failedPrecondition && policy.field == "policy")
+        #expect(policy.kind == .failedPrecondition && policy.field == "policy")
         #expect(
             policy.message.contains("`twofold solve --size 2x2 --start-tiles 1 --tables '"),
             "\(policy.message)")

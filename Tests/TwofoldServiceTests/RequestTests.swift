@@ -1,4 +1,5 @@
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
@@ -10,18 +11,18 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     let payload: [UInt8]?
     let field: String
     let lane: Int?
-    let code: ErrorCode
+    let kind: EnvironmentError.Kind
 
     init(
         _ name: String, _ op: Request.OneOf_Op, _ payload: [UInt8]?, _ field: String, lane: Int? = nil,
-        _ code: ErrorCode = .invalidArgument
+        _ kind: EnvironmentError.Kind = .invalidArgument
     ) {
         testDescription = name
         self.op = op
         self.payload = payload
         self.field = field
         self.lane = lane
-        self.code = code
+        self.kind = kind
     }
 
     private static let step = Request.OneOf_Op.step(.init())
@@ -105,7 +106,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         }
         let before = try session.observe().payload
         let error = try session.refusal(wrong.op, wrong.payload)
-        #expect(error.code == wrong.code)
+        #expect(error.kind == wrong.kind)
         #expect(error.field == wrong.field)
         #expect(error.lane == wrong.lane)
         #expect(!error.message.isEmpty)
@@ -122,7 +123,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     func `before the first reset there is no state to report or continue from`(wrong: WrongRequest) throws {
         let session = try Session()
         let error = try session.refusal(wrong.op, wrong.payload)
-        #expect(error.code == wrong.code)
+        #expect(error.kind == wrong.kind)
         #expect(error.field == wrong.field)
         #expect(error.lane == wrong.lane)
         // The session is like new.
@@ -148,7 +149,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         try session.call(.reset(announcing(mask: true)), [1, 1, 0, 0])
         let before = try session.observe().payload
         let error = try session.refusal(.step(.init()), [0, 1, 2, 3])
-        #expect(error.code == .failedPrecondition)
+        #expect(error.kind == .failedPrecondition)
         #expect(error.field == "actions")
         #expect(error.lane == 2)
         #expect(try session.observe().payload == before)

@@ -126,7 +126,7 @@ import TwofoldService
             #expect(try answer.payload == twin.call(request(1)).payload)
         }
         let search = request { $0.expectimax.depth = 1 }
-        #expect(try session.refusal(search).code == .resourceExhausted)
+        #expect(try session.refusal(search).kind == .resourceExhausted)
         #expect(try session.observe().payload == twin.observe().payload)
         #expect(try session.call(request(1)).payload == twin.call(request(1)).payload)
     }
@@ -179,11 +179,12 @@ import TwofoldService
         let session = try session()
         let before = try session.observe().payload
         func expect(
-            _ op: Request.OneOf_Op, _ payload: [UInt8]? = nil, _ code: ErrorCode = .invalidArgument,
-            field: String, lane: Int? = nil, sourceLocation: SourceLocation = #_sourceLocation
+            _ op: Request.OneOf_Op, _ payload: [UInt8]? = nil,
+            _ kind: EnvironmentError.Kind = .invalidArgument, field: String, lane: Int? = nil,
+            sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             let error = try session.refusal(op, payload)
-            #expect(error.code == code && error.field == field, sourceLocation: sourceLocation)
+            #expect(error.kind == kind && error.field == field, sourceLocation: sourceLocation)
             #expect(error.lane == lane, sourceLocation: sourceLocation)
             #expect(try session.observe().payload == before, sourceLocation: sourceLocation)
         }
@@ -227,7 +228,7 @@ import TwofoldService
                 $0.expectimax.heuristic.base = .nan
             }, field: "heuristic")
         let fresh = try Session()
-        #expect(try fresh.refusal(request()).code == .failedPrecondition)
+        #expect(try fresh.refusal(request()).kind == .failedPrecondition)
     }
 
     @Test func `a search without room for the smallest tables is refused for lack of memory`() throws {
@@ -236,7 +237,7 @@ import TwofoldService
         let session = try Session(limits: limits)
         try session.reset()
         let error = try session.refusal(request { $0.expectimax.depth = 1 })
-        #expect(error.code == .resourceExhausted && error.field == "table_bytes")
+        #expect(error.kind == .resourceExhausted && error.field == "table_bytes")
         #expect(error.message.contains("only 4095 are left"))
     }
 
@@ -248,11 +249,11 @@ import TwofoldService
             return .policy(request)
         }
         func expect(
-            _ op: Request.OneOf_Op, _ payload: [UInt8]?, _ code: ErrorCode, field: String,
+            _ op: Request.OneOf_Op, _ payload: [UInt8]?, _ kind: EnvironmentError.Kind, field: String,
             sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             let error = try session.refusal(op, payload)
-            #expect(error.code == code && error.field == field, sourceLocation: sourceLocation)
+            #expect(error.kind == kind && error.field == field, sourceLocation: sourceLocation)
         }
         let eight = [UInt8](repeating: 0, count: 8)
         try expect(give { _ in }, nil, .invalidArgument, field: "part")
@@ -319,7 +320,7 @@ import TwofoldService
         _ = try play(5, in: session) { $0.ntuple = .init() }
         for one in [session, twin] {
             _ = try one.call(new.form)
-            #expect(try one.refusal(request { $0.ntuple = .init() }).code == .failedPrecondition)
+            #expect(try one.refusal(request { $0.ntuple = .init() }).kind == .failedPrecondition)
             _ = try one.call(new.weights, new.payload)
             try one.reset(seed: 3)
         }
@@ -398,7 +399,7 @@ import TwofoldService
         let session = try Session(limits: limits)
         try session.reset()
         let error = try session.refusal(request { $0.expectimax.depth = 1 })
-        #expect(error.code == .resourceExhausted && error.field == "policy")
+        #expect(error.kind == .resourceExhausted && error.field == "policy")
     }
 
     @Test func `a network leaves less memory for the tables of a search`() throws {
@@ -415,7 +416,7 @@ import TwofoldService
         _ = try session.call(search(10_000))
         _ = try session.call(network([[0, 1]], seed: 1).form)
         let error = try session.refusal(search(10_000 - 576 + 1))
-        #expect(error.code == .resourceExhausted && error.message.contains("only 9424 are left"))
+        #expect(error.kind == .resourceExhausted && error.message.contains("only 9424 are left"))
         _ = try session.call(search(10_000 - 576))
     }
 

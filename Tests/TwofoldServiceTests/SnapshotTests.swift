@@ -105,7 +105,7 @@ import TwofoldService
         let before = try session.observe().payload
         for (op, payload, field, lane) in wrong {
             let error = try session.refusal(op, payload)
-            #expect(error.code == .invalidArgument)
+            #expect(error.kind == .invalidArgument)
             #expect(error.field == field, "\(error.message)")
             #expect(error.lane == lane)
             #expect(try session.observe().payload == before)
@@ -133,7 +133,7 @@ import TwofoldService
         try session.call(restoring(4), forged(Array(blob[28..<28 + own])))
         for size in [4097, 1 << 20] {
             let error = try session.refusal(restoring(4), forged([UInt8](repeating: 10, count: size)))
-            #expect(error.code == .invalidArgument && error.field == "blob")
+            #expect(error.kind == .invalidArgument && error.field == "blob")
             #expect(error.message.contains("\(size) bytes of rules"))
         }
         let error = try session.refusal(restoring(4), forged([UInt8](repeating: 10, count: 4096)))
@@ -169,7 +169,7 @@ import TwofoldService
         let blob = try #require(try source.call(snapshot).payload)
         let session = try Session()
         let error = try session.refusal(restoring(4), blob)
-        #expect(error.code == .invalidArgument)
+        #expect(error.kind == .invalidArgument)
         #expect(error.field == other.field)
     }
 
@@ -228,7 +228,7 @@ import TwofoldService
 
         let before = try session.observe().payload
         let error = try session.refusal(restoring(4), old)
-        #expect(error.code == .invalidArgument && error.field == "extra_infos")
+        #expect(error.kind == .invalidArgument && error.field == "extra_infos")
         #expect(error.message.contains("episode_return"))
         #expect(try session.observe().payload == before)
         // A session without returns does not need them in the snapshot.
@@ -246,7 +246,7 @@ import TwofoldService
         let checksum = bytes.withUnsafeBytes(Checksum.of)
         let forged = bytes + (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (8 * $0)) }
         let error = try session.refusal(restoring(4), forged)
-        #expect(error.code == .invalidArgument && error.field == "blob")
+        #expect(error.kind == .invalidArgument && error.field == "blob")
         #expect(error.message.contains("row 3"))
     }
 

@@ -83,8 +83,8 @@ final class Session {
     func afterstates() throws -> Answer { try call(.afterstates(.init())) }
 
     /// Returns the error of a refused request. Records an issue if the request is not refused.
-    func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> ServiceError {
-        ServiceError(try #require(throws: EnvironmentError.self) { try self.call(op, payload) })
+    func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> EnvironmentError {
+        try #require(throws: EnvironmentError.self) { try self.call(op, payload) }
     }
 
     // MARK: a reply's arrays

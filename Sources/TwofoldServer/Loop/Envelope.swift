@@ -1,6 +1,6 @@
 package import TwofoldCore
-internal import TwofoldProtocol
-package import TwofoldService
+package import TwofoldProtocol
+internal import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 

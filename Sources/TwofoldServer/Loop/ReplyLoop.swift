@@ -2,6 +2,7 @@ internal import Dispatch
 internal import Logging
 internal import Platform
 internal import TwofoldCore
+internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ

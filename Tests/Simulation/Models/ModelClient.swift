@@ -295,7 +295,7 @@ final class ModelClient {
         return run.world.violation == nil
     }
 
-    private func refused(_ error: WireError, _ waiting: Waiting) -> Bool {
+    private func refused(_ error: ServiceError, _ waiting: Waiting) -> Bool {
         let session = waiting.hold.session
         let mayBeLost = session.mayBeClosed || run.world.oracle.mayBeLost(session.id)
         if case .wrong(let codes) = waiting.purpose, mayBeLost || codes.contains(error.code) {

@@ -45,7 +45,7 @@ extension Oracle {
 
     /// Checks that a resume request is refused only if its session is gone or its sender has been displaced.
     func refused(
-        _ resume: ResumeRequest, _ request: Request, _ session: SessionID, _ error: WireError,
+        _ resume: ResumeRequest, _ request: Request, _ session: SessionID, _ error: ServiceError,
         _ server: SimulatedServer
     ) {
         // A session of one server does not exist on the other.

@@ -282,7 +282,7 @@ final class Oracle {
     /// Checks that the ledger refuses only requests that it must refuse. If the environment refuses a request, the
     /// second environment must refuse it too.
     private func refused(
-        _ question: Question, _ session: SessionID, _ error: WireError, _ server: SimulatedServer
+        _ question: Question, _ session: SessionID, _ error: ServiceError, _ server: SimulatedServer
     ) {
         // A session of one server does not exist on the other.
         if server.line != 0 { losable.insert(session) }
@@ -324,7 +324,7 @@ final class Oracle {
 
     /// Checks that a server reports too many sessions only at a session limit, and that an open session always has
     /// memory for its steps.
-    private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
+    private func checkRoom(_ question: Question, _ error: ServiceError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {
         case .create where error.field == "session":

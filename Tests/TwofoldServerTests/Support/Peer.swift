@@ -127,7 +127,7 @@ struct Answer: Equatable {
     }
 
     /// The error; nil if the reply is a result.
-    var error: WireError? {
+    var error: ServiceError? {
         if case .error(let error) = reply.result { error } else { nil }
     }
 }
@@ -155,7 +155,7 @@ final class Player {
         self.init(peer)
         let answer = try ask(.create(lanes: lanes))
         guard case .create(let reply) = answer.reply.result else {
-            throw Refused(error: answer.error ?? WireError())
+            throw Refused(error: answer.error ?? ServiceError())
         }
         #expect(answer.payload == nil)
         created = reply
@@ -205,7 +205,7 @@ final class Player {
     }
 
     struct Refused: Error {
-        let error: WireError
+        let error: ServiceError
     }
 
     // MARK: the requests
