@@ -9,6 +9,8 @@ package import TwofoldService
 /// Only one request at a time may use the host. The ledger only stores it.
 package final class EnvironmentHost {
     package let environment: ServedEnvironment
+    /// The create request, which a resume returns.
+    let create: CreateRequest
     package let pool: PayloadPool
     /// The number of bytes reserved for the boards, the create request, and the requests and replies of a client that
     /// only resets and steps.
@@ -23,6 +25,7 @@ package final class EnvironmentHost {
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(EnvironmentError) {
+        self.create = create
         let boards = budget.reserveNothing()
         environment = try service.create(
             create, reserve: boards.growForBoards, reserveLater: { try budget.reserve($0) })

@@ -147,7 +147,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Acts on the ledger's verdict: sends a reply, starts the request, or does nothing for a parked request.
+    /// Acts on the ledger's verdict: sends a reply, starts the request, or does nothing for now.
     private func settle(
         _ verdict: SessionLedger.Verdict, _ op: Request.OneOf_Op, seq: UInt64, _ header: Frame,
         _ payload: Frame?, from route: Route, into effects: inout [Effect]
@@ -161,6 +161,10 @@ package final class SessionMachine {
         case .resend(let reply):
             statistics.counters.resent += 1
             effects.append(.send(reply, to: route))
+        case .resumed(let answer):
+            effects.append(.send(answer, to: route))
+            countExecuted(.resume, arrived: route.arrived, at: clock.now())
+        case .waits: break
         case .parked where keys == nil: refuse(.busy, RequestKind(op), seq: seq, to: route, into: &effects)
         case .parked: statistics.counters.parked += 1
         }
@@ -254,13 +258,8 @@ package final class SessionMachine {
     private func resume(
         _ request: Request, from route: Route, at now: Moment, into effects: inout [Effect]
     ) throws(ServiceError) {
-        switch try ledger.resume(request, from: route, at: now) {
-        case .waits(let inPlaceOfAnother):
-            if inPlaceOfAnother { statistics.counters.parked += 1 }
-        case .answer(let reply, let last):
-            effects.append(.send(last.resumed(reply, seq: request.seq), to: route))
-            countExecuted(.resume, arrived: route.arrived, at: clock.now())
-        }
+        let verdict = try ledger.resume(request, from: route, at: now)
+        settle(verdict, .resume(request.resume), seq: request.seq, Frame(), nil, from: route, into: &effects)
     }
 
     private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {

@@ -60,6 +60,7 @@ extension SessionLedger {
                 decision.entry = entry
             case .resend(let reply): decision.resent = reply
             case .parked: decision.isParked = true
+            case .resumed, .waits: Issue.record("only a resume request gets this verdict")
             }
         } catch {
             decision.refusal = error
@@ -96,7 +97,7 @@ extension SessionLedger {
     }
 
     /// Returns the ledger's decision about a resume request.
-    func resumption(_ request: Request, from route: Route) -> Result<Resumption, ServiceError> {
+    func resumption(_ request: Request, from route: Route) -> Result<Verdict, ServiceError> {
         Result { () throws(ServiceError) in try resume(request, from: route, at: .start) }
     }
 

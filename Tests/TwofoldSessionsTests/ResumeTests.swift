@@ -18,7 +18,7 @@ import TwofoldTestSupport
     /// Resumes a session as the holder whose id repeats this byte.
     private func resume(
         _ holder: UInt8, length: Int = 16, epoch: UInt32 = 0, from route: Route = Route()
-    ) -> Result<SessionLedger.Resumption, ServiceError> {
+    ) -> Result<SessionLedger.Verdict, ServiceError> {
         var resume = ResumeRequest()
         resume.holder = Data(repeating: holder, count: length)
         return ledger.resumption(Request(.resume(resume), session: one, epoch: epoch, seq: 0), from: route)
@@ -79,7 +79,7 @@ import TwofoldTestSupport
         let first = Route()
         let second = Route()
         #expect(resume(7, from: first).isWaiting)
-        #expect(resume(8, from: second).isWaiting)
+        #expect(resume(8, from: second).isParked)
         let waiting = try ledger.complete(entry, StoredReply(seq: 2)).resumes
         #expect(waiting.count == 1 && waiting[0].route === second)
         #expect(ledger.resumption(waiting[0].request, from: waiting[0].route).isAnswer)
@@ -206,13 +206,18 @@ import TwofoldTestSupport
     }
 }
 
-extension Result<SessionLedger.Resumption, ServiceError> {
+extension Result<SessionLedger.Verdict, ServiceError> {
     var isAnswer: Bool {
-        if case .success(.answer) = self { true } else { false }
+        if case .success(.resumed) = self { true } else { false }
     }
 
     var isWaiting: Bool {
         if case .success(.waits) = self { true } else { false }
+    }
+
+    /// Whether the resume request waits in place of an earlier one.
+    var isParked: Bool {
+        if case .success(.parked) = self { true } else { false }
     }
 
     var refusal: ServiceError? {

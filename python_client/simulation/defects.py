@@ -48,8 +48,8 @@ IN_SWIFT = (
     Defect(
         "a repeat is executed again",
         ENTRY,
-        "if seq == open.last.seq { return try open.last.repeated(header, payload) }\n",
-        "if case .idle = state, seq == open.last.seq, seq > 1 { return .execute(self) }\n",
+        "if let last, seq == last.seq { return try last.repeated(header, payload) }\n",
+        "if isIdle, seq == lastSeq, seq > 1 { return .execute(self) }\n",
     ),
     Defect(
         "a repeat is not compared with the request",
@@ -60,8 +60,8 @@ IN_SWIFT = (
     Defect(
         "a repeat gets the reply to the previous request",
         ENTRY,
-        "open.last = work.done(reply)",
-        "open.last = work.done(open.last.reply)",
+        "case .busy(let host, let work):\n                last = work.done(reply)\n",
+        "case .busy(let host, let work):\n                last = work.done(last!.reply)\n",
     ),
     Defect(
         "a repeat in progress keeps the first route",
@@ -95,16 +95,16 @@ IN_SWIFT = (
     Defect(
         "a request may skip numbers",
         ENTRY,
-        "guard seq == open.last.seq + 1 else {",
-        "guard seq > open.last.seq else {",
+        "guard seq == lastSeq + 1 else {",
+        "guard seq > lastSeq else {",
     ),
     Defect(
         "a refused request uses up its number",
         ENTRY,
-        "            case .busy(let open, _): state = .idle(open)\n",
-        "            case .busy(let open, let work):\n"
-        "                open.last = work.done(open.last.reply)\n"
-        "                state = .idle(open)\n",
+        "            case .busy(let host, _): state = .idle(host)\n",
+        "            case .busy(let host, let work):\n"
+        "                last = work.done(last!.reply)\n"
+        "                state = .idle(host)\n",
     ),
     Defect(
         "an old epoch is accepted",
@@ -116,21 +116,20 @@ IN_SWIFT = (
     Defect(
         "the same holder gets another epoch",
         ENTRY,
-        "            if open.holders.last != holder {\n",
-        "            if open.holders.last == holder { open.holders.removeLast() }\n"
-        "            do {\n",
+        "            if holders.last != holder {\n",
+        "            if holders.last == holder { holders.removeLast() }\n            do {\n",
     ),
     Defect(
         "a delayed copy of a resume reclaims the session",
         ENTRY,
-        "guard !open.holders.contains(holder) else { throw .shutOut }",
+        "guard !holders.contains(holder) else { throw .shutOut }",
         "",
     ),
     Defect(
         "a resume reports one request too few",
         ENTRY,
-        "reply.lastSeq = open.last.seq\n",
-        "reply.lastSeq = max(1, open.last.seq - 1)\n",
+        "reply.lastSeq = last.seq\n",
+        "reply.lastSeq = max(1, last.seq - 1)\n",
     ),
     Defect(
         "a resume for an old epoch takes the session",
@@ -141,18 +140,18 @@ IN_SWIFT = (
     Defect(
         "a resume reports a session that was reset as new",
         ENTRY,
-        "reply.wasReset = open.host.environment.wasReset",
-        "reply.wasReset = open.last.seq == 2 && open.host.environment.wasReset",
+        "reply.wasReset = host.environment.wasReset",
+        "reply.wasReset = last.seq == 2 && host.environment.wasReset",
     ),
     Defect(
         "a resume does not wait for the request in progress",
         ENTRY,
-        "            case .creating(let work), .busy(_, let work):\n                return",
-        "            case .busy(let open, let work):\n"
+        "            case .creating(let work), .busy(_, let work):\n                return work",
+        "            case .busy(let host, let work):\n"
         "                _ = work.wait(request, from: route)\n"
-        "                return try resume(open, by: holder, only: 0)\n"
+        "                return .resumed(try transfer(request, host))\n"
         "            case .creating(let work):\n"
-        "                return",
+        "                return work",
     ),
     Defect(
         "a refused create does not remove its session",
@@ -329,8 +328,8 @@ IN_SWIFT = (
     Defect(
         "a saved session is one request behind",
         ENTRY,
-        "            saved.lastSeq = open.last.seq\n",
-        "            saved.lastSeq = max(1, open.last.seq - 1)\n",
+        "            saved.lastSeq = last.seq\n",
+        "            saved.lastSeq = max(1, last.seq - 1)\n",
     ),
     Defect(
         "a saved request or reply loses its payload",
@@ -403,10 +402,9 @@ IN_SWIFT = (
     ),
     Defect(
         "a resume that a newer copy replaces is counted nowhere",
-        MACHINE,
-        "        case .waits(let inPlaceOfAnother):\n"
-        "            if inPlaceOfAnother { statistics.counters.parked += 1 }\n",
-        "        case .waits: break\n",
+        ENTRY,
+        "return work.wait(request, from: route) ? .parked : .waits",
+        "return work.wait(request, from: route) ? .waits : .waits",
     ),
     Defect(
         "a partial reset with seeds restarts every policy stream",

@@ -42,7 +42,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "holders are not saved",
             ENTRY,
-            "            saved.epoch = epoch\n            saved.holders = open.holders\n",
+            "            saved.epoch = epoch\n            saved.holders = holders\n",
             "            saved.epoch = epoch\n",
         ),
         Defect(

@@ -28,10 +28,15 @@ extension SessionLedger {
         /// would take milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
-        private var state: State
+        /// The holders that have resumed the session, newest last. A holder is identified by 16 random bytes. They are
+        /// remembered so that a delayed copy of an earlier holder's resume request does not lock out the newest holder.
+        private var holders: [Data] = []
         /// The maximum number of earlier holders to remember. In practice, a network never holds back delayed copies of
         /// more than this many resume requests.
         private static let maxFormerHolders = 64
+        /// The last executed request and its reply; nil before the create request has been executed.
+        private var last: Done?
+        private var state: State
 
         private enum State {
             /// The create request has been admitted but not started.
@@ -39,31 +44,10 @@ extension SessionLedger {
             /// The create request is in progress.
             case creating(Work)
             /// The session is open, and no request is in progress.
-            case idle(Open)
-            case busy(Open, Work)
+            case idle(EnvironmentHost)
+            case busy(EnvironmentHost, Work)
             /// The session is closed. It is remembered only so that a repeated close gets its reply.
-            indirect case closed(Done)
-        }
-
-        /// The properties of an open session.
-        private final class Open {
-            /// The host that executes the session's requests.
-            let host: EnvironmentHost
-            /// The create request, which a resume returns.
-            let create: CreateRequest
-            /// The holders that have resumed the session, newest last. A holder is identified by 16 random bytes.
-            /// They are remembered so that a delayed copy of an earlier holder's resume request does not lock out
-            /// the newest holder.
-            var holders: [Data]
-            /// The last executed request and its reply.
-            var last: Done
-
-            init(_ host: EnvironmentHost, _ create: CreateRequest, holders: [Data] = [], last: Done) {
-                self.host = host
-                self.create = create
-                self.holders = holders
-                self.last = last
-            }
+            case closed
         }
 
         /// Creates the entry of a new session whose create request has been admitted.
@@ -105,19 +89,13 @@ extension SessionLedger {
         /// close.
         package var host: EnvironmentHost? {
             switch state {
-            case .idle(let open), .busy(let open, _): open.host
+            case .idle(let host), .busy(let host, _): host
             case .new, .creating, .closed: nil
             }
         }
 
         /// The seq of the last executed request; 0 before the first one.
-        package var lastSeq: UInt64 {
-            switch state {
-            case .new, .creating: 0
-            case .idle(let open), .busy(let open, _): open.last.seq
-            case .closed(let last): last.seq
-            }
-        }
+        package var lastSeq: UInt64 { last?.seq ?? 0 }
 
         /// Returns the subject of a request's work: the new environment, or the operation and the host that executes it.
         func subject(of op: Request.OneOf_Op) -> Work.Subject {
@@ -136,25 +114,17 @@ extension SessionLedger {
             guard owner == route.client else { throw .unknown(id) }
             idleSince = route.arrived
             guard epoch == self.epoch else { throw .wrongEpoch(epoch, of: self.epoch) }
+            if let last, seq == last.seq { return try last.repeated(header, payload) }
+            guard !isClosed else { throw .unknown(id) }
+            guard seq == lastSeq + 1 else { throw .outOfSequence(seq, expected: lastSeq + 1) }
             switch state {
-            case .new: preconditionFailure("an admitted create must be started at once")
-            case .creating(let work):
-                guard seq == 1 else { throw .outOfSequence(seq, expected: 1) }
+            case .creating(let work), .busy(_, let work):
                 return try park(header, payload, from: route, for: work)
-            case .idle(let open), .busy(let open, _):
-                if seq == open.last.seq { return try open.last.repeated(header, payload) }
-                guard seq == open.last.seq + 1 else {
-                    throw .outOfSequence(seq, expected: open.last.seq + 1)
-                }
-                if case .busy(_, let work) = state {
-                    return try park(header, payload, from: route, for: work)
-                }
+            case .idle:
                 if case .create = op { throw .idIsTaken }
                 if case .close = op, header.count > Self.maxCloseBytes { throw .longClose(header.count) }
                 return .execute(self)
-            case .closed(let last):
-                guard seq == last.seq else { throw .unknown(id) }
-                return try last.repeated(header, payload)
+            case .new, .closed: preconditionFailure("an admitted create must be started at once")
             }
         }
 
@@ -172,7 +142,7 @@ extension SessionLedger {
         func start(_ work: Work) {
             switch state {
             case .new: state = .creating(work)
-            case .idle(let open): state = .busy(open, work)
+            case .idle(let host): state = .busy(host, work)
             case .creating, .busy, .closed: preconditionFailure("the request was not admitted")
             }
         }
@@ -183,16 +153,16 @@ extension SessionLedger {
             idleSince = now
             switch state {
             case .creating(let work):
-                guard case .create(let create) = work.subject, let host = work.host else {
-                    preconditionFailure("the first request of a session must be a create with a host")
-                }
-                state = .idle(Open(host, create, last: work.done(reply)))
+                guard let host = work.host else { preconditionFailure("an executed create must have a host") }
+                last = work.done(reply)
+                state = .idle(host)
                 (environmentID, bytes) = (host.environment.id, host.bytes)
             case .busy(_, let work) where work.kind == .close:
-                state = .closed(work.done(reply).compact)
-            case .busy(let open, let work):
-                open.last = work.done(reply)
-                state = .idle(open)
+                last = work.done(reply).compact
+                state = .closed
+            case .busy(let host, let work):
+                last = work.done(reply)
+                state = .idle(host)
             case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
@@ -203,7 +173,7 @@ extension SessionLedger {
             idleSince = now
             switch state {
             case .creating: state = .new
-            case .busy(let open, _): state = .idle(open)
+            case .busy(let host, _): state = .idle(host)
             case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
@@ -211,38 +181,40 @@ extension SessionLedger {
         /// Transfers the session to a new holder, immediately or after the request in progress.
         func resume(
             _ request: Request, from route: Route, at now: Moment
-        ) throws(ServiceError) -> Resumption {
+        ) throws(ServiceError) -> Verdict {
             guard owner == route.client, !isClosed else { throw .unknown(id) }
             let holder = request.resume.holder
             guard holder.count == 16 else { throw .badHolder(holder.count) }
             idleSince = now
             switch state {
             case .creating(let work), .busy(_, let work):
-                return .waits(inPlaceOfAnother: work.wait(request, from: route))
-            case .idle(let open): return try resume(open, by: holder, only: request.epoch)
+                return work.wait(request, from: route) ? .parked : .waits
+            case .idle(let host): return .resumed(try transfer(request, host))
             case .new, .closed: throw .unknown(id)
             }
         }
 
-        /// Transfers an idle session to `holder`. `given` is the epoch that the resume request expects; 0 means any
-        /// epoch.
-        private func resume(
-            _ open: Open, by holder: Data, only given: UInt32
-        ) throws(ServiceError) -> Resumption {
-            if open.holders.last != holder {
+        /// Transfers the idle session to the sender of a resume request, and returns the answer. The epoch in the request
+        /// is the epoch that the sender expects; 0 means any epoch.
+        private func transfer(
+            _ request: Request, _ host: EnvironmentHost
+        ) throws(ServiceError) -> StoredReply {
+            guard let last else { preconditionFailure("an idle session has executed its create request") }
+            let (holder, given) = (request.resume.holder, request.epoch)
+            if holders.last != holder {
                 guard given == 0 || given == epoch else { throw .wrongEpoch(given, of: epoch) }
                 guard epoch < .max else { throw .noEpochLeft }
-                guard !open.holders.contains(holder) else { throw .shutOut }
-                open.holders = open.holders.suffix(Self.maxFormerHolders) + [holder]
+                guard !holders.contains(holder) else { throw .shutOut }
+                holders = holders.suffix(Self.maxFormerHolders) + [holder]
                 epoch += 1
             }
             var reply = ResumeReply()
             reply.epoch = epoch
-            reply.lastSeq = open.last.seq
-            reply.create = open.create
-            reply.created = open.host.environment.createReply
-            reply.wasReset = open.host.environment.wasReset
-            return .answer(reply, last: open.last.reply)
+            reply.lastSeq = last.seq
+            reply.create = host.create
+            reply.created = host.environment.createReply
+            reply.wasReset = host.environment.wasReset
+            return last.reply.resumed(reply, seq: request.seq)
         }
 
         /// Subtracts a server pause from the session's idle time. The pause ended at `now`.
@@ -256,27 +228,26 @@ extension SessionLedger {
 
         /// The approximate size of the saved session in bytes; 0 while a request is in progress.
         package var savedBytes: Int {
-            guard case .idle(let open) = state else { return 0 }
-            return open.last.bytes + open.host.environment.savedBytes
+            guard case .idle(let host) = state, let last else { return 0 }
+            return last.bytes + host.environment.savedBytes
         }
 
         /// Returns the session as a protobuf message for saving; nil while a request is in progress.
         package func saved(at now: Moment) throws(EnvironmentError) -> SavedSession? {
-            guard case .idle(let open) = state else { return nil }
+            guard case .idle(let host) = state, let last else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes
             if let owner { saved.clientKey = owner }
             saved.epoch = epoch
-            saved.holders = open.holders
-            saved.lastSeq = open.last.seq
+            saved.holders = holders
+            saved.lastSeq = last.seq
             saved.requests = UInt64(requests)
             saved.idleNanoseconds = UInt64(max(0, now.nanoseconds - idleSince.nanoseconds))
             saved.ageNanoseconds = UInt64(max(0, now.nanoseconds - begin.nanoseconds))
-            saved.create = open.create
-            let (last, reply) = (open.last, open.last.reply)
+            saved.create = host.create
             saved.lastRequest = SavedFrames(last.header.withBytes { Data($0) }, last.payload)
-            saved.lastReply = SavedFrames(Data(reply.header), reply.payload)
-            try open.host.environment.save(into: &saved)
+            saved.lastReply = SavedFrames(Data(last.reply.header), last.reply.payload)
+            try host.environment.save(into: &saved)
             return saved
         }
 
@@ -298,9 +269,9 @@ extension SessionLedger {
             idleSince = Moment(nanoseconds: now.nanoseconds - Int(saved.idleNanoseconds))
             requests = Int(saved.requests)
             epoch = saved.epoch
-            state = .idle(
-                Open(
-                    host, saved.create, holders: saved.holders.suffix(Self.maxFormerHolders + 1), last: last))
+            holders = saved.holders.suffix(Self.maxFormerHolders + 1)
+            self.last = last
+            state = .idle(host)
         }
     }
 

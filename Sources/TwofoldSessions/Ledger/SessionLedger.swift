@@ -1,5 +1,5 @@
 internal import TwofoldCore
-package import TwofoldProtocol
+internal import TwofoldProtocol
 internal import TwofoldService
 
 /// The record of all sessions. For each request, the ledger decides whether to execute it, resend the stored reply,
@@ -24,17 +24,13 @@ package struct SessionLedger {
         case execute(Entry)
         /// Send the stored reply.
         case resend(StoredReply)
-        /// Do nothing. The request is already in progress, and its reply will go to the route of this newer copy.
+        /// Send the answer to a resume request, which includes the session's last reply.
+        case resumed(StoredReply)
+        /// Do nothing. The resume request waits until the request in progress ends.
+        case waits
+        /// Do nothing. The reply to an earlier request will go to the route of this one instead: this is a copy of the
+        /// request in progress, or it waits in place of another resume request.
         case parked
-    }
-
-    /// The ledger's decision about a resume request.
-    package enum Resumption {
-        /// Send this answer. It includes the session's last reply.
-        case answer(ResumeReply, last: StoredReply)
-        /// Do nothing. The resume request waits until the request in progress ends. If it replaces another waiting
-        /// resume, the other one gets no reply.
-        case waits(inPlaceOfAnother: Bool)
     }
 
     /// The maximum number of closed sessions to remember.
@@ -104,7 +100,7 @@ package struct SessionLedger {
     /// already has the session. Throws an error to refuse the request.
     func resume(
         _ request: Request, from route: Route, at now: Moment
-    ) throws(ServiceError) -> Resumption {
+    ) throws(ServiceError) -> Verdict {
         guard let id = SessionID(request.session) else { throw .badID(request) }
         guard let entry = entries[id] else { throw .unknown(id) }
         return try entry.resume(request, from: route, at: now)
