@@ -174,7 +174,7 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldServiceTests",
-            dependencies: ["TwofoldOptimum", "TwofoldService", "TwofoldTestSupport"],
+            dependencies: ["Platform", "TwofoldOptimum", "TwofoldService", "TwofoldTestSupport"],
             swiftSettings: testSettings),
         .target(
             name: "TwofoldTestSupport", dependencies: ["TwofoldProtocol"], path: "Tests/Support",

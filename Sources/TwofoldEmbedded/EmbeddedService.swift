@@ -1,6 +1,7 @@
 internal import Platform
 internal import Synchronization
 internal import TwofoldCore
+internal import TwofoldService
 internal import TwofoldSessions
 
 /// A place for a service for callers in the same process. A lock protects the service's ``SessionMachine``. The work

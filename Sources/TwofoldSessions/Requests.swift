@@ -1,6 +1,6 @@
 internal import Platform
 package import TwofoldProtocol
-internal import TwofoldService
+package import TwofoldService
 
 // The checks that a request must pass before it reaches the ledger or the service.
 

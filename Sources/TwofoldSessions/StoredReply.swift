@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 package import TwofoldCore
 package import TwofoldProtocol
-internal import TwofoldService
+package import TwofoldService
 
 /// A reply that the ledger keeps and can send again: an encoded header and a payload.
 ///

@@ -201,7 +201,7 @@ IN_SWIFT = (
     ),
     Defect(
         "the library does not compare a repeat's actions",
-        f"{SESSIONS}/Frame.swift",
+        "Sources/TwofoldService/Frame.swift",
         "let theirs = right[lane] { mine == theirs } else { false }",
         "let theirs = right[lane] { mine <= theirs || mine > theirs } else { false }",
     ),
@@ -232,7 +232,7 @@ IN_SWIFT = (
     ),
     Defect(
         "the library reads each wide action from the wrong place",
-        f"{SESSIONS}/Frame.swift",
+        "Sources/TwofoldService/Frame.swift",
         "fromByteOffset: lane * MemoryLayout<Value>.size, as: Value.self",
         "fromByteOffset: lane, as: Value.self",
     ),
@@ -309,13 +309,13 @@ IN_SWIFT = (
     ),
     Defect(
         "the budget is exceeded",
-        f"{SESSIONS}/MemoryBudget.swift",
+        "Sources/TwofoldService/MemoryBudget.swift",
         "guard !overflow, sum <= limit else {",
         "guard !overflow, sum <= limit + limit / 8 else {",
     ),
     Defect(
         "memory is not released",
-        f"{SESSIONS}/MemoryBudget.swift",
+        "Sources/TwofoldService/MemoryBudget.swift",
         "deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }",
         "deinit { budget.reserved.subtract(bytes & ~15, ordering: .relaxed) }",
     ),
@@ -537,7 +537,7 @@ IN_PYTHON = (
 PAST = (
     Defect(
         "a long reply takes the memory that is reserved for steps",
-        f"{SESSIONS}/MemoryBudget.swift",
+        "Sources/TwofoldService/MemoryBudget.swift",
         "if bytes <= longest, claim(bytes)",
         "if claim(bytes)",
     ),

@@ -4,8 +4,6 @@ import Testing
 import TwofoldCore
 import TwofoldService
 
-@testable import TwofoldSessions
-
 @Suite struct MemoryBudgetTests {
     @Test func `a reservation counts until its end`() throws {
         let budget = MemoryBudget(limit: 100)

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+package import FoundationEssentials
 internal import Platform
 package import TwofoldCore
 internal import TwofoldProtocol
@@ -55,7 +55,7 @@ package struct Frame: Equatable, @unchecked Sendable {
     }
 
     /// Creates a frame with a copy of the data. Throws if the process has too little memory.
-    init(keeping data: Data) throws(EnvironmentError) {
+    package init(keeping data: Data) throws(EnvironmentError) {
         self = try data.bytes.withUnsafeBytes { (bytes) throws(EnvironmentError) in
             try Frame(ofCaller: bytes).kept()
         }

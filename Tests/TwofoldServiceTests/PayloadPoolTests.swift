@@ -1,7 +1,6 @@
 import Testing
 import TwofoldProtocol
-
-@testable import TwofoldSessions
+import TwofoldService
 
 @Suite struct PayloadPoolTests {
     private let pool = PayloadPool(MemoryBudget(limit: .max))
