@@ -103,7 +103,7 @@ final class EmbeddedService: @unchecked Sendable {
         }
         guard let machine else { return nil }
         if let work {
-            let result = work.perform(machine.service, machine.budget, into: memory)
+            let result = work.perform(machine.service, into: memory)
             lock.withLock { _ in
                 machine.finish(work, result, at: Self.anyTime, into: &effects)
                 var none: Work?

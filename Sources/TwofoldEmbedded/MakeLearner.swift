@@ -19,9 +19,9 @@ func makeLearner(
     }
     var settings = limits
     settings.threads = threads
-    let budget = MemoryBudget(limit: settings.limits.maxBytes)
-    let reserved = budget.reserveNothing()
-    let batch = try settings.service(budget).batch(create, reserve: reserved.growForBoards)
+    let service = settings.service()
+    let reserved = service.budget.reserveNothing()
+    let batch = try service.batch(create, reserve: reserved.growForBoards)
     let learner = try NTupleLearner(
         batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
     // Each weight has two sums of errors.

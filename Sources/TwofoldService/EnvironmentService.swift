@@ -1,5 +1,5 @@
-public import TwofoldCore
-public import TwofoldOptimum
+package import TwofoldCore
+internal import TwofoldOptimum
 public import TwofoldProtocol
 
 /// The service that turns each accepted request into one reply. It is synchronous, and knows nothing about sockets,
@@ -27,19 +27,24 @@ public struct EnvironmentService: Sendable {
     let clock: Clock
     /// The tables of optimal values, for the environments that need them.
     let tables: TableDirectory
+    /// The memory of all sessions.
+    package let budget: MemoryBudget
 
-    /// Creates a service that spreads each batch over `workers`. `clock` measures the time limits of long requests.
-    public init(
+    /// Creates a service that spreads each batch over `workers`. `clock` measures the time limits of long requests. The
+    /// tables of optimal values in the directory `tables` count towards the budget.
+    package init(
         limits: Limits, workers: Workers, searchWorkers: Workers = Workers(threads: 1),
-        engine: Engine = .automatic, clock: Clock = .system,
-        tables: TableDirectory = TableDirectory(TableDirectory.standard)
+        engine: Engine = .automatic, clock: Clock = .system, tables: String = TableDirectory.standard,
+        budget: MemoryBudget? = nil
     ) {
+        let budget = budget ?? MemoryBudget(limit: limits.maxBytes)
         self.limits = limits
         self.workers = workers
         self.searchWorkers = searchWorkers
         self.engine = engine
         self.clock = clock
-        self.tables = tables
+        self.tables = TableDirectory(tables) { try budget.reserve($0) }
+        self.budget = budget
     }
 
     /// Answers a hello request.
@@ -64,16 +69,6 @@ public struct EnvironmentService: Sendable {
         reply.limits = limits.wire
         reply.threads = UInt32(workers.threads)
         return reply
-    }
-
-    /// Creates the environment of a new session. Calls `reserve` before allocating the environment's memory, and
-    /// `reserveLater` before allocating memory for policies, or for a request while it runs.
-    public func create(
-        _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in },
-        reserveLater: @escaping TableDirectory.Reserve = { _ in () }
-    ) throws(EnvironmentError) -> ServedEnvironment {
-        try ServedEnvironment(
-            request, batch(request, reserve: reserve), self, reserve: reserveLater)
     }
 
     /// Makes the boards of a create request. Calls `reserve` before allocating their memory.

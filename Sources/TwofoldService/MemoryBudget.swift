@@ -1,5 +1,6 @@
 package import Platform
 internal import Synchronization
+package import TwofoldCore
 
 /// The memory limit for all sessions together, and the memory in use.
 ///
@@ -85,5 +86,14 @@ package final class MemoryBudget: Sendable {
         Reason(
             "\(bytes) more bytes are needed, but fewer are left: this server allows max_bytes = \(limit) for all "
                 + "sessions together")
+    }
+}
+
+extension MemoryBudget.Reservation {
+    /// Adds the memory of a batch's boards to the reservation.
+    package func growForBoards(by bytes: Int) throws(EnvironmentError) {
+        do throws(Reason) { try grow(by: bytes) } catch {
+            throw .exhausted("num_envs", "no memory for the boards: \(error)")
+        }
     }
 }

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Platform
 package import TwofoldCore
 internal import TwofoldOptimum
 package import TwofoldProtocol
@@ -18,22 +19,17 @@ final class Rollouts {
     private(set) var network: NTupleNetwork?
     /// The policy of the last rollout. The next rollout with the same selection reuses the policy's tables.
     private var last: Selected?
-    private let reserve: TableDirectory.Reserve
-
     /// A policy, the part of the request that selected it, and the reservation for its tables.
     private typealias Selected = (
         source: RolloutRequest.OneOf_Source, policy: any Policy, reservation: any Sendable
     )
 
-    /// Calls `reserve` for the memory of networks and policies.
     init(
-        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService,
-        reserve: @escaping TableDirectory.Reserve
+        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
     ) throws(EnvironmentError) {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil
         self.service = service
-        self.reserve = reserve
         // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
@@ -99,7 +95,7 @@ final class Rollouts {
     /// Reserves memory for a network or a policy, in addition to the memory of the previous one, which is released only
     /// after the request, because a refused request changes nothing.
     private func reservePolicy(_ bytes: Int) throws(EnvironmentError) -> any Sendable {
-        do { return try reserve(bytes) } catch {
+        do throws(Reason) { return try service.budget.reserve(bytes) } catch {
             throw .exhausted("policy", "no memory for the policy: \(error)")
         }
     }

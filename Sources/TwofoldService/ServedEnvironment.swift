@@ -4,15 +4,27 @@ public import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldProtocol
 
-/// A session's environment. It executes requests and lays out their replies, but knows nothing about sessions.
+/// A session's environment, with the memory that the session has reserved. It executes requests and lays out their
+/// replies, but knows nothing about sequence numbers and repeated requests.
 ///
 /// Not thread-safe: only one caller at a time may use it.
 public final class ServedEnvironment {
     /// A function that returns exactly `size` bytes of memory for a reply's payload. Throws if too little is left.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
-    /// The environment's published id.
-    public let id: String
+    /// The create request, which a resume returns.
+    package let create: CreateRequest
+    /// The buffers for replies.
+    package let pool: PayloadPool
+    /// The budget for the frames of the session's requests, which the ledger keeps.
+    package let requests: MemoryBudget
+    /// The number of bytes reserved for the boards, the create request, and the requests and replies of a client that
+    /// only resets and steps.
+    package let bytes: Int
+    /// The reservation of the boards and the create request.
+    package let boards: MemoryBudget.Reservation
+    /// The budget for policies, and for the memory that a request needs while it runs.
+    private let budget: MemoryBudget
 
     let environment: Batch
     private let rollouts: Rollouts
@@ -23,17 +35,16 @@ public final class ServedEnvironment {
     /// Nil unless the autoreset mode is SAME_STEP.
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
-    private let reserve: TableDirectory.Reserve
 
-    /// Calls `reserve` for the memory of policies, and for the memory that a request needs while it runs.
-    init(
-        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService,
-        reserve: @escaping TableDirectory.Reserve
-    ) throws(EnvironmentError) {
-        id = request.environmentID
-        self.environment = environment
-        self.reserve = reserve
-        rollouts = try Rollouts(request, environment, service, reserve: reserve)
+    /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the requests
+    /// and replies of resets and steps. Therefore, the session can always be reset and stepped, no matter how much
+    /// memory other sessions use.
+    package init(_ create: CreateRequest, _ service: EnvironmentService) throws(EnvironmentError) {
+        self.create = create
+        budget = service.budget
+        boards = budget.reserveNothing()
+        environment = try service.batch(create, reserve: boards.growForBoards)
+        rollouts = try Rollouts(create, environment, service)
         resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
         stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
         afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
@@ -41,9 +52,29 @@ public final class ServedEnvironment {
             environment.autoreset == .sameStep
             ? BatchLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
         snapshotFormat = SnapshotFormat(
-            environmentID: id, rules: environment.game.rules, recordSize: environment.recordSize,
-            hasReturns: environment.returns != nil)
+            environmentID: create.environmentID, rules: environment.game.rules,
+            recordSize: environment.recordSize, hasReturns: environment.returns != nil)
+        // The header, seeds, mask and boards of a reset. Steps are never longer.
+        let longestRequest =
+            256 + environment.lanes * (8 + 1 + environment.boardSpace.shape.reduce(1, *))
+        // Replies to resets are never longer.
+        let longestStep = (longestFinals ?? stepLayout).size
+        // The reply to a reset, the stored reply to the last step, and the reply to the next step.
+        let replyBytes = resetLayout.size + 2 * longestStep
+        do throws(Reason) {
+            try boards.grow(by: create.frame.count)
+            // because: longer replies and requests that the ledger keeps would use up the memory that resets and steps
+            // need.
+            pool = PayloadPool(try budget.part(replyBytes, upTo: longestStep))
+            requests = try budget.part(2 * longestRequest, upTo: longestRequest)
+        } catch {
+            throw .exhausted("num_envs", "no memory for the boards: \(error)")
+        }
+        bytes = boards.bytes + replyBytes + requests.limit
     }
+
+    /// The environment's published id.
+    package var id: String { create.environmentID }
 
     /// The number of boards.
     public var lanes: Int { environment.lanes }
@@ -68,29 +99,40 @@ public final class ServedEnvironment {
     }
 
     /// Reserves the memory that a request needs while it runs, not counting its reply.
-    private func reserveWorking(_ bytes: Int) throws(EnvironmentError) -> (MemoryPromise, any Sendable) {
+    private func reserveWorking(
+        _ bytes: Int
+    ) throws(EnvironmentError) -> (MemoryPromise, MemoryBudget.Reservation) {
         // because: these allocations can't report failure.
-        do { return (try MemoryPromise.make(bytes), try reserve(bytes)) } catch {
+        do throws(Reason) { return (try MemoryPromise.make(bytes), try budget.reserve(bytes)) } catch {
             throw .exhausted("", "no memory to execute the request: \(error)")
         }
     }
 
-    /// The memory in bytes for the replies to a client that only resets and steps: one reset reply, the stored
-    /// reply of the last step, and the reply of the next step.
-    public var replyBytes: Int { resetLayout.size + 2 * longestStep }
+    /// Executes one request, with memory from the pool for the reply. `payload` is the request's payload frame, if
+    /// there is one. If the function throws, the environment is unchanged.
+    package func execute(
+        _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payload: Frame?) {
+        var buffer: PayloadPool.Buffer?
+        let outcome = try execute(op, payload: payload) { (size) throws(EnvironmentError) in
+            let taken = try pool.take(size: size)
+            buffer = taken
+            return taken.bytes
+        }
+        return (outcome.result, buffer?.frame(outcome.payloadSize))
+    }
 
-    /// The memory in bytes for the requests of a client that only resets and steps: the stored last request, and the
-    /// next one.
-    public var requestBytes: Int { 2 * longestRequest }
+    /// Returns the number of board steps in an executed request: the request's steps multiplied by the number of
+    /// boards.
+    package func steps(of result: Reply.OneOf_Result) -> Int {
+        switch result {
+        case .step: lanes
+        case .rollout(let rollout): Int(rollout.steps) * lanes
+        default: 0
+        }
+    }
 
-    /// The maximum size of a reset, in bytes: its header, seeds, mask and boards. Steps are never longer.
-    public var longestRequest: Int { 256 + lanes * (8 + 1 + environment.boardSpace.shape.reduce(1, *)) }
-
-    /// The maximum payload size of a step's reply, in bytes. Reset replies are never longer.
-    public var longestStep: Int { (longestFinals ?? stepLayout).size }
-
-    /// Executes one request. `payload` is the request's payload frame, if there is one. Calls `replyMemory` at most
-    /// once, to get the memory for the reply's payload. If the function throws, the environment is unchanged.
+    /// Executes one request. Calls `replyMemory` at most once, to get the memory for the reply's payload.
     ///
     /// Returns the result for the reply, and the number of bytes written to the reply memory; 0 if `replyMemory`
     /// was not called.

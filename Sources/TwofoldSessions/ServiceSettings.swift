@@ -76,12 +76,12 @@ public struct ServiceSettings: Sendable {
         return value
     }
 
-    /// Creates a service with these settings. Memory for the tables of optimal values is reserved in `budget`.
-    package func service(_ budget: MemoryBudget, clock: Clock = .system) -> EnvironmentService {
+    /// Creates a service with these settings. If `budget` is nil, the service has its own.
+    package func service(_ budget: MemoryBudget? = nil, clock: Clock = .system) -> EnvironmentService {
         EnvironmentService(
             limits: limits, workers: Workers(threads: threads),
-            searchWorkers: Workers(threads: searchThreads), engine: engine, clock: clock,
-            tables: TableDirectory(tables) { try budget.reserve($0) })
+            searchWorkers: Workers(threads: searchThreads), engine: engine, clock: clock, tables: tables,
+            budget: budget)
     }
 
     // MARK: numbers

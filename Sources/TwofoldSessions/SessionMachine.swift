@@ -43,7 +43,6 @@ package final class SessionMachine {
     let begin: Moment
     private let clock: Clock
     package let service: EnvironmentService
-    package let budget: MemoryBudget
     package private(set) var ledger: SessionLedger
     package var statistics = ServerStatistics()
     /// The number of unfinished pieces of work. The next two properties count the expand and stats requests among
@@ -59,8 +58,7 @@ package final class SessionMachine {
         self.keys = keys
         self.clock = clock
         begin = now
-        budget = MemoryBudget(limit: settings.limits.maxBytes)
-        service = settings.service(budget, clock: clock)
+        service = settings.service(clock: clock)
         ledger = SessionLedger(settings.limits)
     }
 
@@ -110,7 +108,7 @@ package final class SessionMachine {
             let work = Work(
                 .expand(expansion), of: nil, .expand, seq: request.seq, header: header, payload: payload,
                 from: route)
-            if payload?.owner != nil { try work.reserve(in: budget) }
+            if payload?.owner != nil { try work.reserve(in: service.budget) }
             expansionsInProgress += 1
             begin(work, &effects)
         case .stats where keys == nil, .resume where keys == nil: throw .oneClient
@@ -175,7 +173,7 @@ package final class SessionMachine {
         do throws(ServiceError) {
             guard phase < .refusing else { throw .stopping }
             try checkActions(of: work, boards: entry.boards)
-            try work.reserve(in: budget)
+            try work.reserve(in: service.budget)
         } catch {
             return answer(work, .failure(error), at: work.arrived, into: &effects)
         }
@@ -304,9 +302,9 @@ package final class SessionMachine {
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
         // because: the limits may have no room for both copies, and the older one must not be used in any case.
         if let id = SessionID(saved.id) { ledger.forget(id) }
-        let host = try EnvironmentHost(saved.create, service, budget)
-        try host.environment.restore(from: saved)
-        let last = try SessionLedger.Done(saved, host)
-        return try ledger.restore(saved, host, last: last, at: now)
+        let environment = try ServedEnvironment(saved.create, service)
+        try environment.restore(from: saved)
+        let last = try SessionLedger.Done(saved, environment)
+        return try ledger.restore(saved, environment, last: last, at: now)
     }
 }

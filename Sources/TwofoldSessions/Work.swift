@@ -14,7 +14,7 @@ package final class Work: @unchecked Sendable {
     /// The operation to execute, and the environment if it has one.
     enum Subject {
         case create(CreateRequest)
-        case request(Request.OneOf_Op, EnvironmentHost)
+        case request(Request.OneOf_Op, ServedEnvironment)
         /// An expand request, which applies the rules to arrays of boards. It has no session, so it bypasses the
         /// ledger, and a repeat is executed again.
         case expand(Expansion)
@@ -63,8 +63,8 @@ package final class Work: @unchecked Sendable {
     /// one gets no reply, and has to repeat the request.
     private(set) var resumes: [(request: Request, route: Route)] = []
 
-    /// The host that a create request has created.
-    var host: EnvironmentHost?
+    /// The environment that a create request has created.
+    var environment: ServedEnvironment?
     /// The size of the reply's payload in bytes, if it does not fit in the caller's memory. In that case, nothing
     /// was computed.
     package private(set) var missingRoom: Int?
@@ -93,8 +93,8 @@ package final class Work: @unchecked Sendable {
     /// Reserves memory for the frames, which the ledger keeps. Small frames are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         let bytes = header.count + (payload?.count ?? 0)
-        if case .request(_, let host) = subject {
-            reservation = try host.requests.reserve(keeping: bytes)
+        if case .request(_, let environment) = subject {
+            reservation = try environment.requests.reserve(keeping: bytes)
         } else {
             reservation = try budget.reserve(keeping: bytes)
         }
@@ -123,7 +123,7 @@ package final class Work: @unchecked Sendable {
         switch subject {
         case .stats: return .statistics
         case .request where isSearch: return .searches
-        case .request(let op, let host): cost = host.environment.cost(op, payload: payload?.count ?? 0)
+        case .request(let op, let environment): cost = environment.cost(op, payload: payload?.count ?? 0)
         case .create(let create): cost = Self.cost(of: create)
         case .expand(let expansion):
             return expansion.cost <= Self.inlineNanoseconds ? .here : .queue
@@ -152,18 +152,17 @@ package final class Work: @unchecked Sendable {
     /// Executes the request. If `memory` is given, the payload of an expand request's reply is written there. If
     /// `memory` is too small, nothing is computed, and ``missingRoom`` is the required size.
     package func perform(
-        _ service: EnvironmentService, _ budget: MemoryBudget,
-        into memory: UnsafeMutableRawBufferPointer? = nil
+        _ service: EnvironmentService, into memory: UnsafeMutableRawBufferPointer? = nil
     ) -> Result<StoredReply, ServiceError> {
         do throws(EnvironmentError) {
             // A caller may change its memory during the call, or get the reply in the same memory.
             kept = (try header.kept(), try payload?.kept())
             guard let payload = kept.payload else {
-                return .success(try execute(nil, service, budget, memory))
+                return .success(try execute(nil, service, memory))
             }
             return .success(
                 try payload.withBytes { (bytes) throws(EnvironmentError) in
-                    try execute(bytes, service, budget, memory)
+                    try execute(bytes, service, memory)
                 })
         } catch {
             // A stop makes a running search fail as if its time limit had expired. The stop is reported instead.
@@ -173,19 +172,19 @@ package final class Work: @unchecked Sendable {
     }
 
     private func execute(
-        _ payload: UnsafeRawBufferPointer?, _ service: EnvironmentService, _ budget: MemoryBudget,
+        _ payload: UnsafeRawBufferPointer?, _ service: EnvironmentService,
         _ memory: UnsafeMutableRawBufferPointer?
     ) throws(EnvironmentError) -> StoredReply {
         switch subject {
-        case .request(let op, let host):
-            let (result, frame) = try host.execute(op, payload: payload)
-            steps = host.steps(of: result)
+        case .request(let op, let environment):
+            let (result, frame) = try environment.execute(op, payload: payload)
+            steps = environment.steps(of: result)
             return StoredReply(result, seq: seq, payload: frame)
         case .create(let create):
             guard payload == nil else { throw .noPayload }
-            let host = try EnvironmentHost(create, service, budget)
-            self.host = host
-            return StoredReply(.create(host.environment.createReply), seq: seq)
+            let environment = try ServedEnvironment(create, service)
+            self.environment = environment
+            return StoredReply(.create(environment.createReply), seq: seq)
         case .expand(let expansion):
             var frame: Frame?
             let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
@@ -198,7 +197,7 @@ package final class Work: @unchecked Sendable {
                     frame = Frame(ofCaller: UnsafeRawBufferPointer(room))
                     return room
                 }
-                let buffer = try PayloadPool.Buffer(in: budget, size: size)
+                let buffer = try PayloadPool.Buffer(in: service.budget, size: size)
                 frame = buffer.frame(size)
                 return buffer.bytes
             }

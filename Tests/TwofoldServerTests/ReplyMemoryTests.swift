@@ -50,7 +50,7 @@ import ZeroMQ
                 return
             }
             route = work.route.address
-            let result = work.perform(machine.service, machine.budget)
+            let result = work.perform(machine.service)
             machine.finish(work, result, at: .now, into: &effects)
         }
         try play(.create(lanes: 100), seq: 1, [])

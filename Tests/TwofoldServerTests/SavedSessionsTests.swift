@@ -34,7 +34,7 @@ import TwofoldTestSupport
             header: frame(Request(op, session: id(session), seq: seq).bytes), payload: payload.map(frame),
             from: Route(nil, arrived: .now), into: &effects)
         guard case .perform(let work)? = effects.first else { throw NotExecuted() }
-        let result = work.perform(machine.service, machine.budget)
+        let result = work.perform(machine.service)
         machine.finish(work, result, at: .now, into: &effects)
         _ = try result.get()
     }

@@ -98,9 +98,9 @@ import ZeroMQ
             return
         }
         var effects: [SessionMachine.Effect] = []
-        machine.finish(create, create.perform(machine.service, machine.budget), at: .now, into: &effects)
+        machine.finish(create, create.perform(machine.service), at: .now, into: &effects)
         #expect(machine.ledger.openCount == 1)
-        let result = stats.perform(machine.service, machine.budget)
+        let result = stats.perform(machine.service)
         effects = []
         machine.finish(stats, result, at: .now, into: &effects)
         guard case .send(let reply, _)? = effects.first else {

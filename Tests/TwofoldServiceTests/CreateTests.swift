@@ -180,7 +180,7 @@ private func term(
         var limits = Limits()
         limits.maxBoardsPerSession = 100
         let error = try #require(throws: EnvironmentError.self) {
-            try service(limits: limits).create(createRequest(lanes: 4, wrong.change))
+            try ServedEnvironment(createRequest(lanes: 4, wrong.change), service(limits: limits))
         }
         #expect(error.kind == wrong.kind)
         #expect(error.field == wrong.field)
@@ -189,7 +189,7 @@ private func term(
 
     @Test func `the message repeats the goal of the request`() throws {
         let error = try #require(throws: EnvironmentError.self) {
-            try service().create(createRequest(lanes: 4) { $0.game2048.goal = 1 << 63 })
+            try ServedEnvironment(createRequest(lanes: 4) { $0.game2048.goal = 1 << 63 }, service())
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
@@ -197,7 +197,7 @@ private func term(
     @Test func `the error for an unknown environment id shortens it and lists the known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: EnvironmentError.self) {
-            try service().create(createRequest(lanes: 4) { $0.environmentID = name })
+            try ServedEnvironment(createRequest(lanes: 4) { $0.environmentID = name }, service())
         }
         #expect(error.message.contains("xxx"))
         #expect(error.message.contains("twofold/Game2048-v0"))

@@ -10,19 +10,17 @@ import TwofoldService
 @Suite struct OptimumTests {
     /// A directory with the table for 2 x 2 boards. The deinitialiser removes it.
     final class Solved {
-        let tables: TableDirectory
+        let path: String
         private let table: OptimumTable
-        private let path: String
 
         init() throws {
             path =
                 FileManager.default.temporaryDirectory.path
                 + "/twofold-service-\(UInt64.random(in: 0 ... .max))"
-            tables = TableDirectory(path)
             var config = Game2048.Config()
             (config.rows, config.columns) = (2, 2)
             table = try OptimumSolver(OptimumProblem(config, .score), workers: Workers(threads: 1))
-                .solve(in: tables) { _ in }
+                .solve(in: TableDirectory(path)) { _ in }
         }
 
         deinit { try? FileManager.default.removeItem(atPath: path) }
@@ -36,7 +34,7 @@ import TwofoldService
 
         /// Returns a session with 2 x 2 boards and the infos about optimal play.
         func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
-            try Session(tables: tables) {
+            try Session(tables: path) {
                 ($0.game2048.rows, $0.game2048.columns) = (2, 2)
                 $0.extraInfos = ["optimal_value", "action_values", "regret"]
                 change(&$0)

@@ -8,7 +8,7 @@ import TwofoldTestSupport
 
 /// Returns a service with these limits and tables, which distributes batches over this many threads.
 func service(
-    threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere")
+    threads: Int = 1, limits: Limits = Limits(), tables: String = "/nowhere"
 ) -> EnvironmentService {
     EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
@@ -30,12 +30,12 @@ final class Session {
 
     /// Creates a session of four 4x4 boards of the game 2048, unless `change` changes that.
     init(
-        threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere"),
+        threads: Int = 1, limits: Limits = Limits(), tables: String = "/nowhere",
         _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws {
         let service = service(threads: threads, limits: limits, tables: tables)
         phase = service.phase
-        session = try service.create(createRequest(lanes: 4, change))
+        session = try ServedEnvironment(createRequest(lanes: 4, change), service)
         created = session.createReply
     }
 

@@ -25,11 +25,11 @@ extension Moment {
     static let start = Moment(nanoseconds: 0)
 }
 
-extension EnvironmentHost {
-    /// Returns a host with one board.
-    static func small() throws -> EnvironmentHost {
-        let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
-        return try EnvironmentHost(createRequest(lanes: 1), service, MemoryBudget(limit: .max))
+extension ServedEnvironment {
+    /// Returns an environment with one board.
+    static func small() throws -> ServedEnvironment {
+        try ServedEnvironment(
+            createRequest(lanes: 1), EnvironmentService(limits: Limits(), workers: Workers(threads: 1)))
     }
 }
 
@@ -70,21 +70,22 @@ extension SessionLedger {
 
     /// Executes a request and returns the stored reply.
     @discardableResult
-    mutating func execute(_ request: Request, payload: [UInt8]? = nil, creating host: EnvironmentHost? = nil)
-        throws -> StoredReply
-    {
+    mutating func execute(
+        _ request: Request, payload: [UInt8]? = nil, creating environment: ServedEnvironment? = nil
+    ) throws -> StoredReply {
         let entry = try #require(try admit(request, payload: payload).entry)
         let reply = StoredReply(seq: request.seq)
-        _ = try complete(entry, reply, creating: host)
+        _ = try complete(entry, reply, creating: environment)
         return reply
     }
 
     /// Completes the request in progress, and returns it.
     mutating func complete(
-        _ entry: Entry, _ reply: StoredReply, creating host: EnvironmentHost? = nil, at now: Moment = .start
+        _ entry: Entry, _ reply: StoredReply, creating environment: ServedEnvironment? = nil,
+        at now: Moment = .start
     ) throws -> Work {
         let work = try #require(entry.work)
-        if let host { work.host = host }
+        if let environment { work.environment = environment }
         complete(entry, reply, at: now)
         return work
     }
@@ -103,7 +104,7 @@ extension SessionLedger {
 
     /// Creates a session.
     mutating func open(_ session: Data) throws {
-        try execute(Request(.create(lanes: 1), session: session, seq: 1), creating: EnvironmentHost.small())
+        try execute(Request(.create(lanes: 1), session: session, seq: 1), creating: ServedEnvironment.small())
     }
 }
 

@@ -104,7 +104,7 @@ private struct Model {
         var routes: [Route] = []
         var busy: [(session: Int, entry: SessionLedger.Entry)] = []
         var seen: [String: Int] = [:]
-        let board = try EnvironmentHost.small()
+        let board = try ServedEnvironment.small()
 
         for turn in 0..<2000 {
             if !busy.isEmpty, Int.random(in: 0..<4, using: &dice) == 0 {

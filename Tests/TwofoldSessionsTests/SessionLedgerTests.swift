@@ -21,10 +21,10 @@ import TwofoldTestSupport
         let create = Request(.create(lanes: 1), session: one, seq: 1)
         let entry = try #require(try ledger.admit(create).entry)
         #expect(entry.id == SessionID(one))
-        #expect(entry.host == nil)
-        let session = try EnvironmentHost.small()
+        #expect(entry.environment == nil)
+        let session = try ServedEnvironment.small()
         _ = try ledger.complete(entry, StoredReply(seq: 1), creating: session)
-        #expect(entry.host === session)
+        #expect(entry.environment === session)
         #expect(entry.epoch == 1)
         #expect(entry.lastSeq == 1)
         #expect(try ledger.admit(step(2)).entry === entry)
@@ -236,7 +236,7 @@ import TwofoldTestSupport
         let entry = try #require(try ledger.admit(close).entry)
         let reply = StoredReply(seq: 3)
         _ = try ledger.complete(entry, reply)
-        #expect(entry.host == nil, "the boards are gone")
+        #expect(entry.environment == nil, "the boards are gone")
         #expect(ledger.openCount == 0)
         for _ in 0..<3 { #expect(try ledger.admit(close).resent === reply) }
         let others = [
@@ -276,7 +276,7 @@ import TwofoldTestSupport
     }
 
     @Test mutating func `beyond a limit, the ledger forgets the oldest closed session`() throws {
-        let session = try EnvironmentHost.small()
+        let session = try ServedEnvironment.small()
         let limit = SessionLedger.maxClosed
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }

@@ -26,7 +26,7 @@ import TwofoldTestSupport
 
     private func finish(_ work: Work) -> [SessionMachine.Effect] {
         var effects: [SessionMachine.Effect] = []
-        machine.finish(work, work.perform(machine.service, machine.budget), at: .start, into: &effects)
+        machine.finish(work, work.perform(machine.service), at: .start, into: &effects)
         return effects
     }
 
@@ -41,6 +41,10 @@ import TwofoldTestSupport
     private func open() throws {
         try execute(.create(lanes: 1), seq: 1)
         try execute(.seededReset, seq: 2, [UInt8](repeating: 0, count: 8))
+    }
+
+    @Test func `a create costs more than a step of the same lanes`() throws {
+        #expect(Work.cost(of: createRequest(lanes: 2048)) > 80_000)
     }
 
     @Test func `a request is performed and answered, and its repeat gets the stored reply`() throws {
@@ -79,7 +83,8 @@ import TwofoldTestSupport
     @Test func `resets and steps are executed, even if others have taken all memory`() throws {
         let lanes = 10_000
         try execute(.create(lanes: lanes), seq: 1)
-        let others = try machine.budget.reserve(machine.budget.limit - machine.budget.used)
+        let budget = machine.service.budget
+        let others = try budget.reserve(budget.limit - budget.used)
         var longest = ResetRequest()
         (longest.seeds, longest.mask, longest.boards) = (true, true, true)
         let bytes = [UInt8](repeating: 1, count: lanes * (8 + 1 + 16))
@@ -194,9 +199,9 @@ import TwofoldTestSupport
     @Test func `the payload of a waiting expand request is counted in the memory`() throws {
         let (op, payload) = Self.expand(boards: 1000)
         var work = take(op, seq: 0, payload).first?.work
-        #expect(work != nil && machine.budget.used > 16_000)
+        #expect(work != nil && machine.service.budget.used > 16_000)
         work = nil
-        #expect(machine.budget.used == 0)
+        #expect(machine.service.budget.used == 0)
     }
 
     @Test func `a header of more than 256 KiB is refused`() throws {
@@ -235,7 +240,7 @@ import TwofoldTestSupport
                 header: header, payload: nil, from: Route(client, arrived: now), into: &effects)
             let work = try #require(effects.first?.work)
             effects = []
-            machine.finish(work, work.perform(machine.service, machine.budget), at: now, into: &effects)
+            machine.finish(work, work.perform(machine.service), at: now, into: &effects)
             return try Reply(bytes: #require(effects.compactMap(\.sent).first).reply.header)
         }
         for (number, client) in ["alice", "bob", "alice", nil].enumerated() {

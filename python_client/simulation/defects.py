@@ -60,8 +60,8 @@ IN_SWIFT = (
     Defect(
         "a repeat gets the reply to the previous request",
         ENTRY,
-        "case .busy(let host, let work):\n                last = work.done(reply)\n",
-        "case .busy(let host, let work):\n                last = work.done(last!.reply)\n",
+        "case .busy(let environment, let work):\n                last = work.done(reply)\n",
+        "case .busy(let environment, let work):\n                last = work.done(last!.reply)\n",
     ),
     Defect(
         "a repeat in progress keeps the first route",
@@ -101,10 +101,10 @@ IN_SWIFT = (
     Defect(
         "a refused request uses up its number",
         ENTRY,
-        "            case .busy(let host, _): state = .idle(host)\n",
-        "            case .busy(let host, let work):\n"
+        "            case .busy(let environment, _): state = .idle(environment)\n",
+        "            case .busy(let environment, let work):\n"
         "                last = work.done(last!.reply)\n"
-        "                state = .idle(host)\n",
+        "                state = .idle(environment)\n",
     ),
     Defect(
         "an old epoch is accepted",
@@ -140,16 +140,16 @@ IN_SWIFT = (
     Defect(
         "a resume reports a session that was reset as new",
         ENTRY,
-        "reply.wasReset = host.environment.wasReset",
-        "reply.wasReset = last.seq == 2 && host.environment.wasReset",
+        "reply.wasReset = environment.wasReset",
+        "reply.wasReset = last.seq == 2 && environment.wasReset",
     ),
     Defect(
         "a resume does not wait for the request in progress",
         ENTRY,
         "            case .creating(let work), .busy(_, let work):\n                return work",
-        "            case .busy(let host, let work):\n"
+        "            case .busy(let environment, let work):\n"
         "                _ = work.wait(request, from: route)\n"
-        "                return .resumed(try transfer(request, host))\n"
+        "                return .resumed(try transfer(request, environment))\n"
         "            case .creating(let work):\n"
         "                return work",
     ),

@@ -201,7 +201,7 @@ final class ReplyLoop {
                     handOver(work, to: place)
                     continue
                 }
-                let result = work.perform(machine.service, machine.budget)
+                let result = work.perform(machine.service)
                 machine.finish(work, result, at: .now, into: &effects)
             case .greeted(let client): logger.debug("hello from \(client.prefix(100))")
             case .began(let entry):
@@ -222,12 +222,12 @@ final class ReplyLoop {
             case .statistics: (statistics, nil)
             case .queue, .here: (queue, configuration.jobDidBegin)
             }
-        queue.async { [service = machine.service, budget = machine.budget, mailbox] in
+        queue.async { [service = machine.service, mailbox] in
             guard !work.isTooLate(in: service.phase.value) else {
                 return mailbox.deliver((work, .failure(.stopping)))
             }
             jobDidBegin?()
-            mailbox.deliver((work, work.perform(service, budget)))
+            mailbox.deliver((work, work.perform(service)))
         }
     }
 

@@ -71,7 +71,7 @@ extension SessionMachine {
         let file = directory?.newName
         var saved = 0
         for entry in ledger.openEntries.sorted(by: { $0.id < $1.id }) {
-            guard let directory, let file, entry.host != nil else {
+            guard let directory, let file, entry.environment != nil else {
                 logger.ended(entry, "the server stops", at: now)
                 continue
             }

@@ -1,7 +1,7 @@
 package import TwofoldCore
 internal import FoundationEssentials
 package import TwofoldProtocol
-internal import TwofoldService
+package import TwofoldService
 
 extension SessionLedger {
     /// A session's entry in the ledger: the last executed request and the request in progress.
@@ -24,7 +24,7 @@ extension SessionLedger {
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
         /// The environment's id; empty until the create request has succeeded. `bytes`, the session's memory, is 0
-        /// until then. Both values are stored here for the statistics, because reading them from thousands of hosts
+        /// until then. Both values are stored here for the statistics, because reading them from thousands of environments
         /// would take milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
@@ -44,8 +44,8 @@ extension SessionLedger {
             /// The create request is in progress.
             case creating(Work)
             /// The session is open, and no request is in progress.
-            case idle(EnvironmentHost)
-            case busy(EnvironmentHost, Work)
+            case idle(ServedEnvironment)
+            case busy(ServedEnvironment, Work)
             /// The session is closed. It is remembered only so that a repeated close gets its reply.
             case closed
         }
@@ -85,11 +85,11 @@ extension SessionLedger {
             if case .closed = state { true } else { false }
         }
 
-        /// The host that executes the session's requests; nil until the create request has succeeded, and after the
-        /// close.
-        package var host: EnvironmentHost? {
+        /// The environment that executes the session's requests; nil until the create request has succeeded, and after
+        /// the close.
+        package var environment: ServedEnvironment? {
             switch state {
-            case .idle(let host), .busy(let host, _): host
+            case .idle(let environment), .busy(let environment, _): environment
             case .new, .creating, .closed: nil
             }
         }
@@ -97,10 +97,13 @@ extension SessionLedger {
         /// The seq of the last executed request; 0 before the first one.
         package var lastSeq: UInt64 { last?.seq ?? 0 }
 
-        /// Returns the subject of a request's work: the new environment, or the operation and the host that executes it.
+        /// Returns the subject of a request's work: the new environment, or the operation and the environment that
+        /// executes it.
         func subject(of op: Request.OneOf_Op) -> Work.Subject {
-            if let host { return .request(op, host) }
-            guard case .create(let create) = op else { preconditionFailure("an entry without a host is new") }
+            if let environment { return .request(op, environment) }
+            guard case .create(let create) = op else {
+                preconditionFailure("an entry without an environment is new")
+            }
             return .create(create)
         }
 
@@ -142,7 +145,7 @@ extension SessionLedger {
         func start(_ work: Work) {
             switch state {
             case .new: state = .creating(work)
-            case .idle(let host): state = .busy(host, work)
+            case .idle(let environment): state = .busy(environment, work)
             case .creating, .busy, .closed: preconditionFailure("the request was not admitted")
             }
         }
@@ -153,16 +156,18 @@ extension SessionLedger {
             idleSince = now
             switch state {
             case .creating(let work):
-                guard let host = work.host else { preconditionFailure("an executed create must have a host") }
+                guard let environment = work.environment else {
+                    preconditionFailure("an executed create request must have created an environment")
+                }
                 last = work.done(reply)
-                state = .idle(host)
-                (environmentID, bytes) = (host.environment.id, host.bytes)
+                state = .idle(environment)
+                (environmentID, bytes) = (environment.id, environment.bytes)
             case .busy(_, let work) where work.kind == .close:
                 last = work.done(reply).compact
                 state = .closed
-            case .busy(let host, let work):
+            case .busy(let environment, let work):
                 last = work.done(reply)
-                state = .idle(host)
+                state = .idle(environment)
             case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
@@ -173,7 +178,7 @@ extension SessionLedger {
             idleSince = now
             switch state {
             case .creating: state = .new
-            case .busy(let host, _): state = .idle(host)
+            case .busy(let environment, _): state = .idle(environment)
             case .new, .idle, .closed: preconditionFailure("no request was in progress")
             }
         }
@@ -189,7 +194,7 @@ extension SessionLedger {
             switch state {
             case .creating(let work), .busy(_, let work):
                 return work.wait(request, from: route) ? .parked : .waits
-            case .idle(let host): return .resumed(try transfer(request, host))
+            case .idle(let environment): return .resumed(try transfer(request, environment))
             case .new, .closed: throw .unknown(id)
             }
         }
@@ -197,7 +202,7 @@ extension SessionLedger {
         /// Transfers the idle session to the sender of a resume request, and returns the answer. The epoch in the request
         /// is the epoch that the sender expects; 0 means any epoch.
         private func transfer(
-            _ request: Request, _ host: EnvironmentHost
+            _ request: Request, _ environment: ServedEnvironment
         ) throws(ServiceError) -> StoredReply {
             guard let last else { preconditionFailure("an idle session has executed its create request") }
             let (holder, given) = (request.resume.holder, request.epoch)
@@ -211,9 +216,9 @@ extension SessionLedger {
             var reply = ResumeReply()
             reply.epoch = epoch
             reply.lastSeq = last.seq
-            reply.create = host.create
-            reply.created = host.environment.createReply
-            reply.wasReset = host.environment.wasReset
+            reply.create = environment.create
+            reply.created = environment.createReply
+            reply.wasReset = environment.wasReset
             return last.reply.resumed(reply, seq: request.seq)
         }
 
@@ -228,13 +233,13 @@ extension SessionLedger {
 
         /// The approximate size of the saved session in bytes; 0 while a request is in progress.
         package var savedBytes: Int {
-            guard case .idle(let host) = state, let last else { return 0 }
-            return last.bytes + host.environment.savedBytes
+            guard case .idle(let environment) = state, let last else { return 0 }
+            return last.bytes + environment.savedBytes
         }
 
         /// Returns the session as a protobuf message for saving; nil while a request is in progress.
         package func saved(at now: Moment) throws(EnvironmentError) -> SavedSession? {
-            guard case .idle(let host) = state, let last else { return nil }
+            guard case .idle(let environment) = state, let last else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes
             if let owner { saved.clientKey = owner }
@@ -244,16 +249,16 @@ extension SessionLedger {
             saved.requests = UInt64(requests)
             saved.idleNanoseconds = UInt64(max(0, now.nanoseconds - idleSince.nanoseconds))
             saved.ageNanoseconds = UInt64(max(0, now.nanoseconds - begin.nanoseconds))
-            saved.create = host.create
+            saved.create = environment.create
             saved.lastRequest = SavedFrames(last.header.withBytes { Data($0) }, last.payload)
             saved.lastReply = SavedFrames(Data(last.reply.header), last.reply.payload)
-            try host.environment.save(into: &saved)
+            try environment.save(into: &saved)
             return saved
         }
 
         /// Creates an idle entry from a saved session. Returns nil if the saved session is inconsistent.
         init?(
-            _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
+            _ saved: SavedSession, _ environment: ServedEnvironment, last: Done, at now: Moment
         ) {
             guard let id = SessionID(saved.id), saved.epoch > 0, saved.requests <= Self.maxSavedCount,
                 (1...Self.maxSavedCount).contains(saved.lastSeq), saved.idleNanoseconds <= Self.maxSavedCount,
@@ -261,8 +266,8 @@ extension SessionLedger {
             else { return nil }
             self.id = id
             owner = saved.clientKey.isEmpty ? nil : saved.clientKey
-            boards = host.environment.lanes
-            (environmentID, bytes) = (host.environment.id, host.bytes)
+            boards = environment.lanes
+            (environmentID, bytes) = (environment.id, environment.bytes)
             // An earlier server may have saved no age.
             let age = max(saved.ageNanoseconds, saved.idleNanoseconds)
             begin = Moment(nanoseconds: now.nanoseconds - Int(age))
@@ -271,7 +276,7 @@ extension SessionLedger {
             epoch = saved.epoch
             holders = saved.holders.suffix(Self.maxFormerHolders + 1)
             self.last = last
-            state = .idle(host)
+            state = .idle(environment)
         }
     }
 
@@ -306,13 +311,13 @@ extension SessionLedger {
 }
 
 extension SessionLedger.Done {
-    /// Restores the last request of a saved session. The request and the reply use memory that `host` has reserved.
-    init(_ saved: SavedSession, _ host: EnvironmentHost) throws {
+    /// Restores the last request of a saved session. The request and the reply use memory that `environment` has reserved.
+    init(_ saved: SavedSession, _ environment: ServedEnvironment) throws {
         seq = saved.lastSeq
         let request = saved.lastRequest
-        reservation = try host.requests.reserve(keeping: request.header.count + request.payload.count)
+        reservation = try environment.requests.reserve(keeping: request.header.count + request.payload.count)
         header = try Frame(keeping: request.header)
         payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
-        reply = try StoredReply(saved.lastReply, host.pool)
+        reply = try StoredReply(saved.lastReply, environment.pool)
     }
 }

@@ -6,7 +6,7 @@ internal import TwofoldService
 /// park the request, or refuse it.
 ///
 /// In this module, a *session* is a client's numbered sequence of requests, from create to close. An ``Entry``
-/// represents the session in the ledger, and an ``EnvironmentHost`` executes its requests. The ledger has no clock
+/// represents the session in the ledger, and a `ServedEnvironment` executes its requests. The ledger has no clock
 /// and no sockets. Only one thread at a time may use it.
 ///
 ///     seq == last       same bytes: resend the stored reply      other bytes: CONFLICT
@@ -150,9 +150,9 @@ package struct SessionLedger {
     /// Restores a saved session. Returns nil if the saved session is inconsistent. Throws an error if there are too
     /// many sessions or boards.
     mutating func restore(
-        _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
+        _ saved: SavedSession, _ environment: ServedEnvironment, last: Done, at now: Moment
     ) throws(ServiceError) -> Entry? {
-        guard let entry = Entry(saved, host, last: last, at: now) else { return nil }
+        guard let entry = Entry(saved, environment, last: last, at: now) else { return nil }
         try checkRoom(boards: entry.boards, of: entry.owner)
         add(entry)
         return entry

@@ -63,7 +63,7 @@ extension SessionMachine {
         reply.usage.sessions = UInt64(ledger.openCount)
         reply.usage.boards = UInt64(ledger.openBoards)
         reply.usage.inProgress = UInt64(inProgress)
-        reply.usage.sessionBytes = UInt64(budget.used)
+        reply.usage.sessionBytes = UInt64(service.budget.used)
         reply.requests = statistics.requestStats(at: now)
         reply.refusals = statistics.refusalStats()
         return StatsWork(reply, ledger, names: keys.names, for: client, at: now)

@@ -24,7 +24,7 @@ extension Oracle {
     ) {
         switch question.request.op {
         case .create(let create):
-            guard let shadow = try? service.create(create) else {
+            guard let shadow = try? ServedEnvironment(create, service) else {
                 return world.violate("a server executed an invalid create request")
             }
             let expected = shadow.createReply

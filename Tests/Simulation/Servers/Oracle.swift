@@ -120,8 +120,7 @@ final class Oracle {
         var settings = ServiceSettings(threads: 1)
         settings.limits = Limits()
         settings.limits.maxPolicyBytes = 1 << 22
-        let budget = MemoryBudget(limit: settings.limits.maxBytes)
-        service = settings.service(budget, clock: world.clock.clock)
+        service = settings.service(MemoryBudget(limit: .max), clock: world.clock.clock)
     }
 
     /// Returns true if a session may no longer exist because its server has ended or because it was idle.

@@ -240,7 +240,7 @@ final class SimulatedServer {
     private func result(of work: Work, _ question: Oracle.Question?) -> Result<StoredReply, ServiceError> {
         world.clock.restart(question?.clockSeed ?? 0, at: world.now)
         defer { world.clock.set(world.now) }
-        return work.perform(machine.service, machine.budget)
+        return work.perform(machine.service)
     }
 
     private func finish(_ work: Work, _ result: Result<StoredReply, ServiceError>) {
@@ -307,8 +307,8 @@ final class SimulatedServer {
             countedSessions = counters.sessionsCreated
             checkCounts(limits)
         }
-        if machine.budget.used > limits.maxBytes {
-            world.violate("\(machine.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
+        if machine.service.budget.used > limits.maxBytes {
+            world.violate("\(machine.service.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
         }
         guard machine.inProgress == 0 else { return }
         // Exactly one of these numbers counts each message.
@@ -325,8 +325,9 @@ final class SimulatedServer {
         let known = machine.ledger.openEntries.reduce(0) {
             $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
         }
-        if machine.budget.used < known {
-            world.violate("\(machine.budget.used) bytes are counted, but at least \(known) are in use")
+        let counted = machine.service.budget.used
+        if counted < known {
+            world.violate("\(counted) bytes are counted, but at least \(known) are in use")
         }
     }
 
@@ -461,8 +462,8 @@ final class SimulatedServer {
         if machine.ledger.openCount != 0 || machine.ledger.openBoards != 0 {
             world.violate("\(machine.ledger.openCount) sessions are still open at the end of the run")
         }
-        if machine.budget.used != 0 {
-            world.violate("\(machine.budget.used) bytes are still in use at the end of the run")
+        if machine.service.budget.used != 0 {
+            world.violate("\(machine.service.budget.used) bytes are still in use at the end of the run")
         }
     }
 }

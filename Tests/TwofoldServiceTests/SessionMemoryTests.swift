@@ -6,16 +6,22 @@ import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
 
-@testable import TwofoldSessions
-
 /// Tests the memory that sessions reserve in their shared budget.
-@Suite struct EnvironmentHostTests {
-    private let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 2))
+@Suite struct SessionMemoryTests {
+    private func environment(
+        _ request: CreateRequest, _ budget: MemoryBudget, tables: String = "/nowhere"
+    ) throws -> ServedEnvironment {
+        try ServedEnvironment(
+            request,
+            EnvironmentService(
+                limits: Limits(), workers: Workers(threads: 2), tables: tables, budget: budget))
+    }
 
+    /// Returns the environment of a session that has been reset.
     private func session(
         lanes: Int, _ budget: MemoryBudget, _ change: (inout CreateRequest) -> Void = { _ in }
-    ) throws -> EnvironmentHost {
-        let session = try EnvironmentHost(createRequest(lanes: lanes, change), service, budget)
+    ) throws -> ServedEnvironment {
+        let session = try environment(createRequest(lanes: lanes, change), budget)
         try bytes(of: (0..<UInt64(lanes)).map { $0 }).withUnsafeBytes {
             _ = try session.execute(.seededReset, payload: $0)
         }
@@ -42,31 +48,26 @@ import TwofoldTestSupport
         (config.rows, config.columns) = (2, 3)
         let size = try OptimumSolver(OptimumProblem(config, .score), workers: Workers(threads: 1))
             .solve(in: TableDirectory(path)) { _ in }.bytes
-        var settings = ServiceSettings(threads: 1)
-        settings.tables = path
         let request = createRequest(lanes: 1) {
             ($0.game2048.rows, $0.game2048.columns) = (2, 3)
             $0.extraInfos = ["regret"]
         }
 
         let budget = MemoryBudget(limit: 1 << 30)
-        let service = settings.service(budget)
-        let one = try EnvironmentHost(request, service, budget)
+        let service = EnvironmentService(
+            limits: Limits(), workers: Workers(threads: 1), tables: path, budget: budget)
+        let one = try ServedEnvironment(request, service)
         #expect(budget.used == size + one.bytes)
-        let other = try EnvironmentHost(request, service, budget)
+        let other = try ServedEnvironment(request, service)
         #expect(budget.used == size + one.bytes + other.bytes)
 
         let small = MemoryBudget(limit: size - 1)
         let refused = try #require(throws: EnvironmentError.self) {
-            try EnvironmentHost(request, settings.service(small), small)
+            try environment(request, small, tables: path)
         }
         #expect(refused.kind == .resourceExhausted && refused.field == "extra_infos")
         #expect(refused.message.contains("max_bytes = \(size - 1)"), "\(refused.message)")
         #expect(small.used == 0)
-    }
-
-    @Test func `a create costs more than a step of the same lanes`() throws {
-        #expect(Work.cost(of: createRequest(lanes: 2048)) > 80_000)
     }
 
     @Test func `a refused rollout releases the reservation for its policy`() throws {
@@ -169,11 +170,11 @@ import TwofoldTestSupport
         let session = try session(lanes: 1, MemoryBudget(limit: 1 << 30))
         _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
         var saved = SavedSession()
-        try session.environment.save(into: &saved)
+        try session.save(into: &saved)
         let budget = MemoryBudget(limit: 1 << 30)
-        let restored = try EnvironmentHost(createRequest(lanes: 1), service, budget)
+        let restored = try environment(createRequest(lanes: 1), budget)
         let before = budget.used
-        try restored.environment.restore(from: saved)
+        try restored.restore(from: saved)
         #expect(budget.used == before + 16 * 16 * 16 * 16 * 4)
     }
 
@@ -182,20 +183,19 @@ import TwofoldTestSupport
         let session = try session(lanes: 10_000, budget)
         let others = try budget.reserve(budget.limit - budget.used)
         var saved = SavedSession()
-        try session.environment.save(into: &saved)
+        try session.save(into: &saved)
         withExtendedLifetime(others) {}
-        let restored = try EnvironmentHost(
-            createRequest(lanes: 10_000), service, MemoryBudget(limit: session.bytes))
-        try restored.environment.restore(from: saved)
-        #expect(restored.environment.wasReset)
+        let restored = try environment(
+            createRequest(lanes: 10_000), MemoryBudget(limit: session.bytes))
+        try restored.restore(from: saved)
+        #expect(restored.wasReset)
     }
 
     @Test func `a session of one board reserves a whole block`() throws {
         func boards(_ lanes: Int) throws -> Int {
-            let session = try EnvironmentHost(
-                createRequest(lanes: lanes), service, MemoryBudget(limit: 1 << 30))
-            let others = session.environment.replyBytes + session.environment.requestBytes
-            return session.bytes - others - createRequest(lanes: lanes).frame.count
+            let request = createRequest(lanes: lanes)
+            let session = try environment(request, MemoryBudget(limit: 1 << 30))
+            return session.boards.bytes - request.frame.count
         }
         let (one, block, two) = (try boards(1), try boards(64), try boards(65))
         #expect(one == block && one > 2880 + 24_576)
@@ -210,15 +210,15 @@ import TwofoldTestSupport
             $0.extraInfos = ["episode_return"]
             $0.autoresetMode = .sameStep
         }
-        let bytes = try EnvironmentHost(request, service, MemoryBudget(limit: 1 << 30)).bytes
+        let bytes = try environment(request, MemoryBudget(limit: 1 << 30)).bytes
         let exact = MemoryBudget(limit: bytes)
-        let session = try EnvironmentHost(request, service, exact)
+        let session = try environment(request, exact)
         #expect(exact.used == bytes)
         withExtendedLifetime(session) {}
         for limit in stride(from: 0, to: bytes, by: bytes / 50) {
             let small = MemoryBudget(limit: limit)
             let error = try #require(throws: EnvironmentError.self) {
-                try EnvironmentHost(request, service, small)
+                try environment(request, small)
             }
             #expect(error.kind == .resourceExhausted && error.field == "num_envs")
             #expect(small.used == 0)
@@ -231,9 +231,9 @@ import TwofoldTestSupport
         let more = long.frame.count - short.frame.count
         #expect(more > 1000)
         let budget = MemoryBudget(limit: 1 << 30)
-        let small = try EnvironmentHost(short, service, budget)
+        let small = try environment(short, budget)
         let before = budget.used
-        let large = try EnvironmentHost(long, service, budget)
+        let large = try environment(long, budget)
         #expect(budget.used - before == small.bytes + more)
         #expect(large.bytes == small.bytes + more)
     }
