@@ -21,7 +21,7 @@ extension ServedEnvironment {
     func resetInput(
         _ request: ResetRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> ResetInput {
-        let boardBytes = environment.boardSpace.shape.reduce(1, *)
+        let boardBytes = batch.boardSpace.shape.reduce(1, *)
         var announced: [String] = []
         var size = 0
         func announce(_ isThere: Bool, _ name: String, bytesPerLane: Int) -> Range<Int>? {

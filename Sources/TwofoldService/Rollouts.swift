@@ -8,7 +8,7 @@ package import TwofoldProtocol
 ///
 /// Not thread-safe: only one caller at a time may use it.
 final class Rollouts {
-    private let environment: Batch
+    private let batch: Batch
     /// The environment's 2048 config; nil for another game.
     private let game: Game2048Config?
     private let service: EnvironmentService
@@ -25,21 +25,21 @@ final class Rollouts {
     )
 
     init(
-        _ request: CreateRequest, _ environment: Batch, _ service: EnvironmentService
+        _ request: CreateRequest, _ batch: Batch, _ service: EnvironmentService
     ) throws(EnvironmentError) {
-        self.environment = environment
-        game = environment.game is Game2048 ? request.game2048 : nil
+        self.batch = batch
+        game = batch.game is Game2048 ? request.game2048 : nil
         self.service = service
         // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
-        let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
+        let step = batch.lanes * batch.nanosecondsPerLane / (2 * service.workers.threads)
         maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
         streams = try PolicyStreams(
-            lanes: environment.lanes, reserve: environment.options.reserve)
+            lanes: batch.lanes, reserve: batch.options.reserve)
     }
 
     /// Seeds the policies' random streams with the seeds of a reset, lane by lane.
     func reset(_ input: ResetInput) {
-        for lane in 0..<environment.lanes where input.resets(lane) {
+        for lane in 0..<batch.lanes where input.resets(lane) {
             if let seed = input.seed(lane) { streams.seed(lane, seed) }
         }
     }
@@ -64,8 +64,8 @@ final class Rollouts {
         switch request.part {
         case .network(let form):
             guard payload == nil else { throw .invalid("payload", "a network's form takes no payload") }
-            let shape = environment.observationSpace.shape
-            guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
+            let shape = batch.observationSpace.shape
+            guard shape.count == 2, !batch.afterstateArrays.isEmpty else {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
             }
             let wanted = NTupleNetwork.Form(form)
@@ -104,7 +104,7 @@ final class Rollouts {
     private func tableBytes(_ source: RolloutRequest.OneOf_Source) -> Int {
         switch source {
         case .actions, .random, .fixedOrder, .optimal: 0
-        case .greedy, .ntuple: AfterstateMemory.bytes(environment)
+        case .greedy, .ntuple: AfterstateMemory.bytes(batch)
         case .expectimax(let wanted):
             ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), service.limits.maxPolicyBytes)
         }
@@ -113,7 +113,7 @@ final class Rollouts {
     /// Returns the memory in bytes that a rollout needs while it runs: its arrays, and a copy of the random
     /// streams.
     func workingBytes(_ request: RolloutRequest) -> Int {
-        BatchRollout.bytes(environment) + (request.policySeeds ? 16 * environment.lanes : 0)
+        BatchRollout.bytes(batch) + (request.policySeeds ? 16 * batch.lanes : 0)
     }
 
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
@@ -155,13 +155,13 @@ final class Rollouts {
 
     /// Estimates the time on one thread, in nanoseconds, of a rollout whose payload has `size` bytes.
     func cost(_ request: RolloutRequest, payload size: Int) -> Int {
-        let each = Self.isSearch(request) ? 4000 : environment.nanosecondsPerLane
-        let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
+        let each = Self.isSearch(request) ? 4000 : batch.nanosecondsPerLane
+        let frame = batch.lanes * batch.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
         let steps = min(Int(request.steps), max(1, Int(clamping: request.maxPayloadBytes) / frame))
         var opensTable = false
         if case .optimal = request.source { opensTable = last?.source != request.source }
         return estimatedNanoseconds(
-            lanes: environment.lanes, nanosecondsPerLane: each, steps: steps, bytes: size,
+            lanes: batch.lanes, nanosecondsPerLane: each, steps: steps, bytes: size,
             opensTable: opensTable)
     }
 
@@ -180,12 +180,12 @@ final class Rollouts {
         guard request.steps >= 1 else {
             throw .invalid("steps", "steps is 0; it must be at least 1")
         }
-        let rollout = try BatchRollout(environment, infos: request.infos)
+        let rollout = try BatchRollout(batch, infos: request.infos)
         let (source, selected) = try source(request, payload)
-        let plan = RolloutPlan(rollout, request, lanes: environment.lanes, maxSteps: maxSteps)
-        try environment.checkSeeded()
+        let plan = RolloutPlan(rollout, request, lanes: batch.lanes, maxSteps: maxSteps)
+        try batch.checkSeeded()
         let isStopping: @Sendable () -> Bool = { [phase = service.phase] in phase.isStopping }
-        let lanes = 0..<environment.lanes
+        let lanes = 0..<batch.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []
         if request.policySeeds {
             let seeds = ResetInput(seeds: payload)
@@ -214,7 +214,7 @@ final class Rollouts {
     private func source(
         _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (BatchRollout.Source, Selected?) {
-        let lanes = environment.lanes
+        let lanes = batch.lanes
         var expected = 0
         var what = "the request has no arrays"
         if case .actions = request.source {
@@ -246,7 +246,7 @@ final class Rollouts {
         case .actions: preconditionFailure("given actions are not a policy")
         case .random: return RandomPolicy()
         case .fixedOrder: return FixedOrderPolicy()
-        case .greedy: return try GreedyPolicy(environment)
+        case .greedy: return try GreedyPolicy(batch)
         case .optimal:
             guard let game else { throw .invalid("policy", "the policy 'optimal' plays only 2048") }
             return OptimalPolicy(try service.tables.table(of: game, for: "policy"))
@@ -254,7 +254,7 @@ final class Rollouts {
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")
             }
-            return try NTuplePolicy(environment, network, workers: service.searchWorkers)
+            return try NTuplePolicy(batch, network, workers: service.searchWorkers)
         case .expectimax(let wanted):
             let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
             let bytes = tableBytes(wanted)
@@ -265,7 +265,7 @@ final class Rollouts {
                         + "(--max-policy-bytes), only \(room) are left")
             }
             return try ExpectimaxPolicy(
-                environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
+                batch, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
                 tableBytes: bytes, heuristic: try heuristic(wanted), workers: service.searchWorkers)
         }
     }

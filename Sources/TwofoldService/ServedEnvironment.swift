@@ -26,7 +26,7 @@ public final class ServedEnvironment {
     /// The budget for policies, and for the memory that a request needs while it runs.
     private let budget: MemoryBudget
 
-    let environment: Batch
+    let batch: Batch
     private let rollouts: Rollouts
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
@@ -43,20 +43,20 @@ public final class ServedEnvironment {
         self.create = create
         budget = service.budget
         boards = budget.reserveNothing()
-        environment = try service.batch(create, reserve: boards.growForBoards)
-        rollouts = try Rollouts(create, environment, service)
-        resetLayout = BatchLayout(environment.resetArrays, lanes: environment.lanes)
-        stepLayout = BatchLayout(environment.stepArrays, lanes: environment.lanes)
-        afterstatesLayout = BatchLayout(environment.afterstateArrays, lanes: environment.lanes)
+        batch = try service.batch(create, reserve: boards.growForBoards)
+        rollouts = try Rollouts(create, batch, service)
+        resetLayout = BatchLayout(batch.resetArrays, lanes: batch.lanes)
+        stepLayout = BatchLayout(batch.stepArrays, lanes: batch.lanes)
+        afterstatesLayout = BatchLayout(batch.afterstateArrays, lanes: batch.lanes)
         longestFinals =
-            environment.autoreset == .sameStep
-            ? BatchLayout(environment.finalArrays, lanes: environment.lanes, from: stepLayout.size) : nil
+            batch.autoreset == .sameStep
+            ? BatchLayout(batch.finalArrays, lanes: batch.lanes, from: stepLayout.size) : nil
         snapshotFormat = SnapshotFormat(
-            environmentID: create.environmentID, rules: environment.game.rules,
-            recordSize: environment.recordSize, hasReturns: environment.returns != nil)
+            environmentID: create.environmentID, rules: batch.game.rules,
+            recordSize: batch.recordSize, hasReturns: batch.returns != nil)
         // The header, seeds, mask and boards of a reset. Steps are never longer.
         let longestRequest =
-            256 + environment.lanes * (8 + 1 + environment.boardSpace.shape.reduce(1, *))
+            256 + batch.lanes * (8 + 1 + batch.boardSpace.shape.reduce(1, *))
         // Replies to resets are never longer.
         let longestStep = (longestFinals ?? stepLayout).size
         // The reply to a reset, the stored reply to the last step, and the reply to the next step.
@@ -77,11 +77,11 @@ public final class ServedEnvironment {
     package var id: String { create.environmentID }
 
     /// The number of boards.
-    public var lanes: Int { environment.lanes }
+    public var lanes: Int { batch.lanes }
 
     /// Estimates the time on one thread, in nanoseconds, of a request whose payload has `size` bytes.
     public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Int {
-        let each = environment.nanosecondsPerLane
+        let each = batch.nanosecondsPerLane
         return switch op {
         case .reset: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: max(each, 200), bytes: size)
         case .afterstates: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: 5 * each / 2)
@@ -142,21 +142,21 @@ public final class ServedEnvironment {
         switch op {
         case .reset(let request):
             let input = try resetInput(request, payload)
-            try environment.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+            try batch.reset(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
             rollouts.reset(input)
             return (.reset(.init()), resetLayout.size)
         case .step:
             return try step(stepActions(payload), replyMemory)
         case .observe:
             guard payload == nil else { throw .noPayload }
-            try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+            try batch.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
             return (.observe(.init()), resetLayout.size)
         case .afterstates:
             guard payload == nil else { throw .noPayload }
             guard afterstatesLayout.size > 0 else {
                 throw .invalid("op", "this environment has no afterstates")
             }
-            try environment.afterstates(
+            try batch.afterstates(
                 into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
             return (.afterstates(.init()), afterstatesLayout.size)
         case .keepalive:
@@ -188,19 +188,19 @@ public final class ServedEnvironment {
     }
 
     /// Whether the boards have been reset or restored since the session was created.
-    public var wasReset: Bool { (try? environment.checkSeeded()) != nil }
+    public var wasReset: Bool { (try? batch.checkSeeded()) != nil }
 
     /// The reply to the create request.
     public var createReply: CreateReply {
         var reply = CreateReply()
         reply.epoch = 1
-        reply.observationSpace = environment.observationSpace.wire
-        reply.boardSpace = environment.boardSpace.wire
-        reply.actionSpace.discrete.n = UInt64(environment.actions.count)
+        reply.observationSpace = batch.observationSpace.wire
+        reply.boardSpace = batch.boardSpace.wire
+        reply.actionSpace.discrete.n = UInt64(batch.actions.count)
         reply.reset = resetLayout.wire
         reply.step = stepLayout.wire
         reply.afterstates = afterstatesLayout.wire
-        reply.rewardTerms = environment.rewardTerms
+        reply.rewardTerms = batch.rewardTerms
         if let longestFinals { reply.finals = longestFinals.wire }
         return reply
     }
@@ -259,7 +259,7 @@ public final class ServedEnvironment {
         _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?, _ replyMemory: ReplyMemory
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let (input, streams) = try restoreInput(request, payload)
-        try environment.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
+        try batch.restore(input, into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
         rollouts.restore(input, streams)
         return (.restore(.init()), resetLayout.size)
     }
@@ -269,12 +269,12 @@ public final class ServedEnvironment {
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(longestFinals?.size ?? stepLayout.size)
         let arrays = stepLayout.arrays(in: memory)
-        try environment.step(actions: actions, into: arrays)
+        try batch.step(actions: actions, into: arrays)
         var reply = StepReply()
-        let ended = longestFinals == nil ? 0 : environment.endedCount(in: arrays)
+        let ended = longestFinals == nil ? 0 : batch.endedCount(in: arrays)
         guard ended > 0 else { return (.step(reply), stepLayout.size) }
-        let finals = BatchLayout(environment.finalArrays, lanes: ended, from: stepLayout.size)
-        _ = environment.restartEnded(in: arrays, keeping: finals.arrays(in: memory))
+        let finals = BatchLayout(batch.finalArrays, lanes: ended, from: stepLayout.size)
+        _ = batch.restartEnded(in: arrays, keeping: finals.arrays(in: memory))
         reply.finals = finals.wire
         return (.step(reply), finals.size)
     }
@@ -283,9 +283,9 @@ public final class ServedEnvironment {
         _ lanes: [Int], _ replyMemory: ReplyMemory
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
-        try environment.snapshot(lanes, into: snapshotFormat.records(in: memory))
+        try batch.snapshot(lanes, into: snapshotFormat.records(in: memory))
         snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
-        if let returns = environment.returns { snapshotFormat.write(returns, of: lanes, into: memory) }
+        if let returns = batch.returns { snapshotFormat.write(returns, of: lanes, into: memory) }
         snapshotFormat.seal(memory, lanes: lanes.count)
         return (.snapshot(.init()), memory.count)
     }

@@ -409,8 +409,8 @@ IN_SWIFT = (
     Defect(
         "a partial reset with seeds restarts every policy stream",
         "Sources/TwofoldService/Rollouts.swift",
-        "for lane in 0..<environment.lanes where input.resets(lane) {",
-        "for lane in 0..<environment.lanes {",
+        "for lane in 0..<batch.lanes where input.resets(lane) {",
+        "for lane in 0..<batch.lanes {",
     ),
     Defect(
         "a restart begins the idle time again",

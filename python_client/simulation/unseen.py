@@ -65,7 +65,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a restored session's network is not counted in the budget",
             _ROLLOUTS,
             "        _ = try take(request, nil)\n",
-            "        let shape = environment.observationSpace.shape\n"
+            "        let shape = batch.observationSpace.shape\n"
             "        network = try NTupleNetwork(\n"
             "            .init(request.network), rows: shape[0], columns: shape[1],\n"
             "            maxBytes: service.limits.maxPolicyBytes)\n",
@@ -235,11 +235,11 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a refused reset restarts the policy streams",
             _SERVED,
-            "            try environment.reset(input, into: resetLayout.arrays(in: "
+            "            try batch.reset(input, into: resetLayout.arrays(in: "
             "replyMemory(resetLayout.size)))\n"
             "            rollouts.reset(input)\n",
             "            rollouts.reset(input)\n"
-            "            try environment.reset(input, into: resetLayout.arrays(in: "
+            "            try batch.reset(input, into: resetLayout.arrays(in: "
             "replyMemory(resetLayout.size)))\n",
         ),
         Defect(
