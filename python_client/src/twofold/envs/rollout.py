@@ -76,19 +76,27 @@ class Rollout:
 
 
 def storage(
-    out: object, steps: int, infos: Sequence[str], spec: environment.PayloadLayout
-) -> dict[str, Array]:
-    """Checks the caller's arrays and infos; returns the arrays, keyed by their names in replies.
+    out: object,
+    steps: int,
+    infos: Sequence[str],
+    spec: environment.PayloadLayout,
+    buffers: BufferPool,
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Checks the caller's arrays and infos, and makes the other arrays in one block of memory.
 
     Args:
         out: A `Rollout`, a mapping from names to some of its arrays, or None.
         steps: The number of steps T.
         infos: The requested infos.
         spec: The layout of a step's payload.
+        buffers: The memory for the other arrays.
+
+    Returns:
+        The caller's arrays, and all arrays, keyed by their names in replies.
 
     Raises:
-        InvalidArgument: An info is unknown, or an array can't be used; `field` names it, such as
-            "out.rewards".
+        InvalidArgument: An info is unknown, an array can't be used, or the others do not fit into
+            memory; `field` names it, such as "out.rewards".
     """
     known = {array.name for array in spec.arrays} - {*_FRAMES, *_STEPS}
     for index, name in enumerate(infos):
@@ -96,8 +104,8 @@ def storage(
             problem = "is requested twice" if name in known else f"is not one of {sorted(known)}"
             raise InvalidArgument(f"infos: {name!r} {problem}", field="infos")
     if out is None:
-        return {}
-    if isinstance(out, Rollout):
+        out = {}
+    elif isinstance(out, Rollout):
         out = dict(vars(out))
         del out["finals"]
     of_infos = out.get("infos", {}) if isinstance(out, Mapping) else None
@@ -112,6 +120,7 @@ def storage(
     names = {name: wire_name for wire_name, name in (_FRAMES | _STEPS).items()}
     names |= {f"infos.{name}": name for name in infos}
     rows = _rows(spec)
+    shapes = {name: (steps + (name in _FRAMES), *rows[name].shape) for name in names.values()}
     checked = {}
     for name, array in given.items():
         wire_name = names.get(name)
@@ -120,26 +129,26 @@ def storage(
                 f"out contains {name!r}; the arrays of this rollout are {', '.join(names)}",
                 field=f"out.{name}",
             )
-        row = rows[wire_name]
-        shape = (steps + (wire_name in _FRAMES), *row.shape)
-        checked[wire_name] = _writable(f"out.{name}", array, shape, row.dtype)
-    return checked
-
-
-def check_memory(
-    steps: int, out: dict[str, Array], infos: Sequence[str], spec: environment.PayloadLayout
-) -> None:
-    """Checks before the first step that the arrays of a rollout fit into memory."""
-    rows = _rows(spec)
-    of_step = sum(rows[name].nbytes for name in (*_FRAMES, *_STEPS, *infos) if name not in out)
+        shape, dtype = shapes[wire_name], rows[wire_name].dtype
+        checked[wire_name] = _writable(f"out.{name}", array, shape, dtype)
+    offsets, end = {}, 0
+    for name, shape in shapes.items():
+        if name not in checked:
+            offsets[name] = end
+            end += -(-math.prod(shape) * rows[name].itemsize // 64) * 64
     try:
-        np.empty((steps, of_step), np.uint8)
+        memory, _ = buffers.take(end)
     except (MemoryError, ValueError):
         raise InvalidArgument(
-            f"steps is {steps:,}: its arrays need {steps * of_step / 2**30:,.2f} GiB, which this "
-            "process can't allocate; play fewer steps at a time",
+            f"steps is {steps:,}: its arrays need {end / 2**30:,.2f} GiB, which this process can't "
+            "allocate; play fewer steps at a time",
             field="steps",
         ) from None
+    made = {
+        name: np.ndarray(shapes[name], rows[name].dtype, memory.data, offset)
+        for name, offset in offsets.items()
+    }
+    return checked, {name: (checked | made)[name] for name in shapes}
 
 
 def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
@@ -176,20 +185,17 @@ class Collected:
     """The arrays of a rollout, collected reply by reply.
 
     Args:
-        out: The caller's arrays, keyed by their names in replies.
-        buffers: The memory for all other arrays.
+        given: The caller's arrays, keyed by their names in replies.
+        arrays: The arrays for all steps, which include the caller's.
 
     Attributes:
+        steps: The number of steps T.
         done: The number of collected steps.
     """
 
-    def __init__(
-        self, steps: int, out: dict[str, Array], game: GameSpec, buffers: BufferPool
-    ) -> None:
-        self.steps = steps
-        self.done = 0
-        self._out, self._game, self._buffers = out, game, buffers
-        self._arrays: dict[str, Array] = {}
+    def __init__(self, given: dict[str, Array], arrays: dict[str, Array], game: GameSpec) -> None:
+        self.steps, self.done = len(arrays["reward"]), 0
+        self._given, self._arrays, self._game = given, arrays, game
         self._finals: list[dict[str, Array]] = []
 
     def add(
@@ -214,11 +220,8 @@ class Collected:
         arrays = layout_of(wire_arrays, (*_FRAMES, *_STEPS)).split(payload)
         if self._game.server_order is not None:
             arrays |= self._in_user_order(arrays, played)
-        if not self._arrays:
-            fresh = {name: array for name, array in arrays.items() if name not in self._out}
-            is_whole = reply.steps == self.steps
-            made = fresh if is_whole else self._make_arrays(fresh, reply.steps)
-            self._arrays = {name: (self._out | made)[name] for name in arrays}
+        if reply.steps == self.steps:  # the only reply's arrays need no copy
+            self._arrays = arrays | self._given
         for name, array in arrays.items():
             whole = self._arrays[name]
             if whole is not array:
@@ -238,25 +241,6 @@ class Collected:
             is_chosen = masks[:-1].any(axis=2)
             played = np.where(is_chosen, self._game.from_server(arrays["action"]), np.uint8(0))
         return {"action_mask": self._game.in_user_order(masks, -1), "action": played}
-
-    def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Returns arrays for all steps, in one block of memory, with the same dtypes as `arrays`.
-
-        `arrays` contains the first `steps` steps.
-        """
-        shapes = {
-            name: (self.steps + len(array) - steps, *array.shape[1:])
-            for name, array in arrays.items()
-        }
-        offsets, end = {}, 0
-        for name, shape in shapes.items():
-            offsets[name] = end
-            end += -(-math.prod(shape) * arrays[name].itemsize // 64) * 64
-        memory, _ = self._buffers.take(end)
-        return {
-            name: np.ndarray(shape, arrays[name].dtype, memory.data, offsets[name])
-            for name, shape in shapes.items()
-        }
 
     def whole(self, spec: environment.CreateReply) -> Rollout:
         """Returns the whole rollout; `spec` is the reply to the create request."""

@@ -14,7 +14,7 @@ from twofold.client.session import Session, exactly_once, explain
 from twofold.client.session.states import STEPS_REMAIN
 from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
-from twofold.envs.rollout import Collected, Rollout, check_memory, storage
+from twofold.envs.rollout import Collected, Rollout, storage
 from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import finished, snapshot
 from twofold.errors import DeadlineExceeded, InvalidArgument
@@ -62,9 +62,8 @@ def rollout(
             field="policy_seed",
         )
     names = [_arguments.text("infos", name) for name in infos]
-    arrays = storage(out, steps, names, session.spec.step)
-    check_memory(steps, arrays, names, session.spec.step)
-    collected = Collected(steps, arrays, game, session.rollouts)
+    given, arrays = storage(out, steps, names, session.spec.step, session.rollouts)
+    collected = Collected(given, arrays, game)
     if isinstance(chooser, OpenFunction):
         return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)
     if isinstance(served, served_policies.NTuple):
