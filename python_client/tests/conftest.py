@@ -10,6 +10,7 @@ from games import GAMES, MakeBatch
 from servers import Server
 
 import twofold
+from twofold.client import embedded
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,7 +65,8 @@ def own_server() -> Iterator[Server]:
 @pytest.fixture
 def _unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes this process start another service, as if it had none yet."""
-    monkeypatch.setattr("twofold.client.embedded._service", None)
+    monkeypatch.setattr(embedded, "_service", None)
+    embedded.library.cache_clear()
 
 
 @pytest.fixture(params=["embedded", "ipc", pytest.param("tcp", marks=pytest.mark.long)])

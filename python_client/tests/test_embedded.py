@@ -18,9 +18,9 @@ from servers import PATIENCE
 
 import twofold
 from twofold import rules
-from twofold.client import embedded
+from twofold.client import embedded, lookup
 from twofold.client.embedded import EmbeddedCarrier
-from twofold.client.lookup import find_library
+from twofold.client.lookup import find_library, find_program
 
 ID = "twofold/Game2048-v0"
 
@@ -53,10 +53,11 @@ def test_without_an_endpoint_the_service_is_in_this_process() -> None:
 
 def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     output, errors = run(
-        "from twofold.client import embedded; embedded.find_library = lambda: None\n"
+        "from twofold.client import lookup; lookup._candidates = lambda name: []\n"
         "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
         "envs[0].reset(seed=0); envs[0].step([0, 1])\n"
-        "print(envs[1]._session.link.carrier.endpoint)\n"
+        "print(envs[1]._session.link.carrier.endpoint)\n",
+        TWOFOLD_SERVER=str(find_program()),
     )
     assert output.startswith("ipc://")
     assert errors.count("RuntimeWarning") == 1
@@ -66,7 +67,7 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
 
 @pytest.mark.usefixtures("_unstarted")
 def test_the_endpoint_embedded_uses_only_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_library", lambda: None)
+    monkeypatch.setattr(lookup, "_candidates", lambda name: [])
     with pytest.raises(twofold.errors.ServerStartFailed, match=r"libtwofold\.so was not found"):
         twofold.Game2048VectorEnv(2, endpoint="embedded")
 

@@ -27,7 +27,7 @@ from test_optimum import solve
 
 import twofold
 from twofold import _text, cli
-from twofold.client import embedded
+from twofold.client import lookup
 from twofold.client.embedded import EmbeddedLearner
 from twofold.envs.seeding import consecutive
 from twofold.errors import InvalidArgument, ResourceExhausted, ServerStartFailed
@@ -1001,8 +1001,9 @@ def test_a_wrong_variable_of_the_library_is_named(
         train(**SMALL, steps=10)
 
 
+@pytest.mark.usefixtures("_unstarted")
 def test_without_the_library_a_training_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_library", lambda: None)
+    monkeypatch.setattr(lookup, "_candidates", lambda name: [])
     with pytest.raises(ServerStartFailed, match=r"libtwofold.so was not found"):
         train(**SMALL, steps=10)
 

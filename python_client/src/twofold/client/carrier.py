@@ -37,10 +37,6 @@ NO_PAYLOAD = np.empty(0, np.uint8)
 _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
-class Unavailable(Exception):
-    """The error for a library that is missing or unusable. The message gives the reason."""
-
-
 class Call(NamedTuple):
     """One request in encoded form, and the size of its reply."""
 

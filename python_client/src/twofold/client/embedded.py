@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import os
+import functools
 import threading
 import warnings
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from twofold.client import system
-from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailable
-from twofold.client.lookup import VERSION, find_library, no_library
+from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps
+from twofold.client.lookup import VERSION, find_library
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import (
@@ -91,20 +90,22 @@ class _Learner(ctypes.Structure):
     ]
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    """Loads the library at a path; each call into the library releases the GIL.
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Returns the library; each call into the library releases the GIL.
 
     Raises:
-        Unavailable: The library can't be loaded, or has another version.
+        ServerStartFailed: The library is missing, can't be loaded, or has another version.
     """
+    path = find_library()
     try:
         library = ctypes.CDLL(str(path))
         library.twofold_version.restype = ctypes.c_char_p
         interface, version = library.twofold_interface(), library.twofold_version().decode()
     except (OSError, AttributeError) as error:
-        raise Unavailable(f"{path} can't be loaded: {error}") from None
+        raise ServerStartFailed(f"{path} can't be loaded: {error}") from None
     if interface != _INTERFACE or version != VERSION:
-        raise Unavailable(
+        raise ServerStartFailed(
             f"{path} has version {version}, but this package has {VERSION}: rebuild the library"
         )
     number: Any = ctypes.c_uint64
@@ -116,30 +117,12 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-def library() -> ctypes.CDLL:
-    """Returns the library.
-
-    Raises:
-        Unavailable: There is no usable library.
-        ServerStartFailed: TWOFOLD_LIBRARY is invalid.
-    """
-    path = find_library()
-    if path is None:
-        raise Unavailable(no_library())
-    try:
-        return _load(path)
-    except Unavailable as error:
-        if "TWOFOLD_LIBRARY" in os.environ:
-            raise ServerStartFailed(str(error)) from None
-        raise
-
-
 def _start() -> tuple[ctypes.CDLL, int]:
     """Starts a service for the life of this process; returns the library and the service's id.
 
     Raises:
-        Unavailable: There is no usable library.
-        ServerStartFailed: TWOFOLD_LIBRARY, or a variable that configures the service, is invalid.
+        ServerStartFailed: There is no usable library, or a variable that configures the service is
+            invalid.
     """
     loaded = library()
     number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
@@ -181,7 +164,7 @@ class EmbeddedCarrier(Carrier):
         surroundings: The clock for deadlines.
 
     Raises:
-        Unavailable, ServerStartFailed: The service can't be started.
+        ServerStartFailed: The service can't be started.
     """
 
     is_remote = False
@@ -350,10 +333,7 @@ class EmbeddedLearner:
         threads: int,
         learning_rate: float,
     ) -> None:
-        try:
-            self._learn = library().twofold_learn
-        except Unavailable as error:
-            raise ServerStartFailed(str(error)) from None
+        self._learn = library().twofold_learn
         self._header = ctypes.create_string_buffer(_HEADER_BYTES)
         self._reply = _Reply(
             header=ctypes.addressof(self._header), header_capacity=len(self._header)

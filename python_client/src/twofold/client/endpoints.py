@@ -7,9 +7,9 @@ import re
 import warnings
 
 from twofold import _arguments
-from twofold.client.carrier import Carrier, Unavailable
+from twofold.client.carrier import Carrier
 from twofold.client.curve import CurveKeys
-from twofold.client.surroundings import SYSTEM, Surroundings
+from twofold.client.surroundings import Surroundings
 from twofold.client.system import LONGEST_IPC_PATH
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument, ServerStartFailed
@@ -67,10 +67,14 @@ def check_address(endpoint: str, expected: str = _EXPECTED) -> str:
 
 def _default() -> str:
     """Returns "embedded". If there is no library, warns once per process and returns "private"."""
+    from twofold.client.embedded import library
+
     global _has_warned
+    if os.environ.get("TWOFOLD_LIBRARY"):
+        return EMBEDDED  # which refuses a wrong value
     try:
-        _embedded(SYSTEM)
-    except Unavailable as error:
+        library()
+    except ServerStartFailed as error:
         if not _has_warned:
             _has_warned = True
             warnings.warn(
@@ -80,12 +84,6 @@ def _default() -> str:
             )
         return PRIVATE
     return EMBEDDED
-
-
-def _embedded(surroundings: Surroundings) -> Carrier:
-    from twofold.client.embedded import EmbeddedCarrier
-
-    return EmbeddedCarrier(surroundings)
 
 
 def open_carrier(
@@ -99,10 +97,9 @@ def open_carrier(
     """
     keys = check_keys(endpoint, keys)
     if endpoint == EMBEDDED:
-        try:
-            return _embedded(surroundings)
-        except Unavailable as error:
-            raise ServerStartFailed(str(error)) from None
+        from twofold.client.embedded import EmbeddedCarrier
+
+        return EmbeddedCarrier(surroundings)
     if endpoint == PRIVATE:
         from twofold.client import private_server
 

@@ -19,29 +19,24 @@ WAYS_OUT = (
 """The end of the message for a missing file; {} is the variable that can name its path."""
 
 
-def find_library() -> Path | None:
+def find_library() -> Path:
     """Finds libtwofold.so at TWOFOLD_LIBRARY or, if that is unset, in the package or checkout.
 
-    Returns:
-        The path; None if the library was not found.
-
     Raises:
-        ServerStartFailed: TWOFOLD_LIBRARY does not name a file.
+        ServerStartFailed: No library was found; the message says how to get one.
     """
     named = os.environ.get("TWOFOLD_LIBRARY")
-    if named and not Path(named).is_file():
+    candidates = [Path(named)] if named else _candidates(_LIBRARY)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    if named:
         raise ServerStartFailed(
             f"TWOFOLD_LIBRARY is {named!r}, which is not a file; set it to the path of {_LIBRARY}, "
             "or unset it"
         )
-    candidates = [Path(named)] if named else _candidates(_LIBRARY)
-    return next(filter(Path.is_file, candidates), None)
-
-
-def no_library() -> str:
-    """Returns the message for a missing library."""
-    return (
-        f"{_LIBRARY} was not found at {', '.join(map(str, _candidates(_LIBRARY)))}. "
+    raise ServerStartFailed(
+        f"{_LIBRARY} was not found at {', '.join(map(str, candidates))}. "
         + WAYS_OUT.format("TWOFOLD_LIBRARY")
     )
 

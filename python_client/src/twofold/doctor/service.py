@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 from twofold.client.endpoints import EMBEDDED, PRIVATE
-from twofold.client.lookup import VERSION, WAYS_OUT, find_library, find_program, no_library
+from twofold.client.lookup import VERSION, WAYS_OUT, find_library, find_program
 from twofold.doctor.findings import Finding, failed, ok, warning
 from twofold.errors import TwofoldError
 
@@ -37,9 +37,9 @@ def _library() -> Finding:
     try:
         path = find_library()
     except TwofoldError as error:
-        return failed("library", str(error), _UNSET.format(variable="TWOFOLD_LIBRARY"))
-    if path is None:
-        text = no_library().removesuffix(WAYS_OUT.format("TWOFOLD_LIBRARY"))
+        if os.environ.get("TWOFOLD_LIBRARY"):
+            return failed("library", str(error), _UNSET.format(variable="TWOFOLD_LIBRARY"))
+        text = str(error).removesuffix(WAYS_OUT.format("TWOFOLD_LIBRARY"))
         return warning("library", text.rstrip(), _BUNDLED)
     return ok("library", str(path))
 
