@@ -11,7 +11,6 @@ from twofold.errors import ServerStartFailed
 
 VERSION = importlib.metadata.version("twofold")
 
-_LIBRARY, _PROGRAM = "libtwofold.so", "twofold-server"
 WAYS_OUT = (
     "Install a wheel for this platform, build it with `make server` in a checkout of Twofold, set "
     "the environment variable {} to its path, or connect to a running server with endpoint="
@@ -25,20 +24,7 @@ def find_library() -> Path:
     Raises:
         ServerStartFailed: No library was found; the message says how to get one.
     """
-    named = os.environ.get("TWOFOLD_LIBRARY")
-    candidates = [Path(named)] if named else _candidates(_LIBRARY)
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    if named:
-        raise ServerStartFailed(
-            f"TWOFOLD_LIBRARY is {named!r}, which is not a file; set it to the path of {_LIBRARY}, "
-            "or unset it"
-        )
-    raise ServerStartFailed(
-        f"{_LIBRARY} was not found at {', '.join(map(str, candidates))}. "
-        + WAYS_OUT.format("TWOFOLD_LIBRARY")
-    )
+    return _find("libtwofold.so", "TWOFOLD_LIBRARY", is_program=False)
 
 
 def find_program() -> Path:
@@ -47,22 +33,27 @@ def find_program() -> Path:
     Raises:
         ServerStartFailed: No program was found; the message says how to get one.
     """
-    named = os.environ.get("TWOFOLD_SERVER")
-    candidates = [Path(named)] if named else _candidates(_PROGRAM)
-    if not named and (on_path := shutil.which(_PROGRAM)):
-        candidates.append(Path(on_path))
+    return _find("twofold-server", "TWOFOLD_SERVER", is_program=True)
+
+
+def _find(name: str, variable: str, *, is_program: bool) -> Path:
+    named = os.environ.get(variable)
+    candidates = [Path(named)] if named else _candidates(name)
+    places = ", ".join(map(str, candidates))
+    if is_program and not named:
+        places += " or on PATH"
+        if on_path := shutil.which(name):
+            candidates.append(Path(on_path))
     for candidate in candidates:
-        if candidate.is_file() and os.access(candidate, os.X_OK):
+        if candidate.is_file() and (not is_program or os.access(candidate, os.X_OK)):
             return candidate
     if named:
+        kind = "a program" if is_program else "a file"
         raise ServerStartFailed(
-            f"TWOFOLD_SERVER is {named!r}, which is not a program; set it to the path of "
-            f"{_PROGRAM}, or unset it"
+            f"{variable} is {named!r}, which is not {kind}; set it to the path of {name}, or unset "
+            "it"
         )
-    raise ServerStartFailed(
-        f"{_PROGRAM} was not found at {', '.join(map(str, candidates))} or on PATH. "
-        + WAYS_OUT.format("TWOFOLD_SERVER")
-    )
+    raise ServerStartFailed(f"{name} was not found at {places}. " + WAYS_OUT.format(variable))
 
 
 def _candidates(name: str) -> list[Path]:
