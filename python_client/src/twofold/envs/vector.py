@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, NoReturn
 
@@ -15,7 +16,7 @@ from typing_extensions import Self, Unpack
 from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once, in_parts, waiting
-from twofold.envs import rendering, rollouts, snapshots
+from twofold.envs import rollouts, snapshots
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
 from twofold.envs.resets import reset_mask, reset_request, start_boards
@@ -25,7 +26,7 @@ from twofold.envs.rollouts import Progress
 from twofold.envs.seeding import BoardSeeds, Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
-from twofold.games.drawing import Picture
+from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 from twofold.policies.choosers import OpenChooser, PolicyLike
 from twofold.policies.lookup import open_for_rollouts
@@ -34,6 +35,12 @@ from twofold.v1 import environment_pb2 as environment
 
 _AFTERSTATES = envelope.Request(afterstates={})
 KEEPALIVE = envelope.Request(keepalive={})
+
+# In pixels: the space between the boards of a grid, the smallest size of a board (larger if its
+# cells need more), and the largest width.
+_GAP = 8
+_SMALLEST_BOARD = 16
+_LARGEST_WIDTH = 16384
 
 
 class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT]):
@@ -578,7 +585,23 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 pixels per cell.
             TransportError: No answer came.
         """
-        return rendering.draw_grid(self.game, self.num_envs, columns, width, self.boards)
+        if columns is None:
+            columns = math.ceil(math.sqrt(self.num_envs))
+        columns = min(_arguments.integer("columns", columns, 1), self.num_envs)
+        # Each cell needs a pixel and a gap.
+        smallest = max(_SMALLEST_BOARD, 2 * max(self.game.rows, self.game.columns))
+        most = (_LARGEST_WIDTH - _GAP) // (smallest + _GAP)
+        if columns > most:
+            raise InvalidArgument(
+                f"columns is {columns:,}; expected at most {most}, because a board is at least "
+                f"{smallest} pixels wide and the picture at most {_LARGEST_WIDTH:,}",
+                field="columns",
+            )
+        least = columns * (smallest + _GAP) + _GAP
+        width = _arguments.integer("width", width, least, _LARGEST_WIDTH)
+        size = (width - _GAP) // columns - _GAP
+        pictures = [self.game.picture(board, size) for board in self.boards()]
+        return side_by_side(pictures, columns, _GAP)
 
     @exactly_once
     def keepalive(self) -> None:
