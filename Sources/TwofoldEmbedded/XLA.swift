@@ -117,7 +117,7 @@ private final class WorkingEnvironment: @unchecked Sendable {
     /// Returns the rules of 2048 for arrays of boards. Throws for other games.
     func rules() throws(EnvironmentError) -> BoardRules {
         if let boardRules { return boardRules }
-        let rules = try service.boardRules(create)
+        let rules = try service.boardRules(of: create.environmentID, create.game2048)
         boardRules = rules
         return rules
     }

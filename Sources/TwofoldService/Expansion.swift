@@ -16,23 +16,16 @@ public struct Expansion: Sendable {
     /// The estimated time of the request on one thread, in nanoseconds.
     public var cost: Int { estimatedNanoseconds(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
-    fileprivate init(
-        _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine
-    ) throws(EnvironmentError) {
-        guard request.environmentID == "twofold/Game2048-v0" else {
-            throw .notFound(
-                "environment_id",
-                "this server can apply the rules to arrays of boards only for twofold/Game2048-v0, "
-                    + "not for '\(request.environmentID.prefix(100))'")
-        }
+    fileprivate init(_ request: ExpandRequest, _ service: EnvironmentService) throws(EnvironmentError) {
+        rules = try service.boardRules(of: request.environmentID, request.game2048)
         guard request.count >= 1 else {
             throw .invalid("count", "count is 0; it must be at least 1")
         }
-        guard request.count <= limits.maxBoardsPerSession else {
+        guard request.count <= service.limits.maxBoardsPerSession else {
             throw .exhausted(
                 "count",
                 "count is \(request.count); this server allows max_boards_per_session = "
-                    + "\(limits.maxBoardsPerSession); send the others in another request")
+                    + "\(service.limits.maxBoardsPerSession); send the others in another request")
         }
         switch request.operation {
         case .afterstates, .move, .legal, .spawn, .explain: operation = request.operation
@@ -40,7 +33,6 @@ public struct Expansion: Sendable {
             throw .invalid(
                 "operation", "operation \(request.operation.rawValue) is not known to this server")
         }
-        rules = try BoardRules(request.game2048, workers, engine)
         nanosecondsPerBoard = operation == .explain ? 20_000 : rules.nanosecondsPerBoard
         asked = Int(request.count)
         count = min(asked, max(1, Int(EnvironmentService.answerTime / .nanoseconds(nanosecondsPerBoard))))
@@ -154,28 +146,22 @@ extension MoveAction {
     }
 }
 
-extension BoardRules {
-    init(
-        _ config: Game2048Config, _ workers: Workers, _ engine: Engine
-    ) throws(EnvironmentError) {
-        self.init(try Game2048(.init(config)), workers: workers, engine: engine)
-    }
-}
-
 extension EnvironmentService {
-    /// Returns the rules of 2048 for arrays of boards, with the config of a create request. Throws for other games.
-    package func boardRules(_ request: CreateRequest) throws(EnvironmentError) -> BoardRules {
-        guard request.environmentID == "twofold/Game2048-v0" else {
+    /// Returns the rules of 2048 for arrays of boards. Throws for other environments, or if the config is invalid.
+    package func boardRules(
+        of environmentID: String, _ config: Game2048Config
+    ) throws(EnvironmentError) -> BoardRules {
+        guard environmentID == "twofold/Game2048-v0" else {
             throw .notFound(
                 "environment_id",
-                "only twofold/Game2048-v0 has afterstates and spawns, not '\(request.environmentID.prefix(100))'"
-            )
+                "this server can apply the rules to arrays of boards only for twofold/Game2048-v0, "
+                    + "not for '\(environmentID.prefix(100))'")
         }
-        return try BoardRules(request.game2048, workers, engine)
+        return BoardRules(try Game2048(.init(config)), workers: workers, engine: engine)
     }
 
     /// Checks an expand request, which applies the rules to arrays of boards.
     public func expansion(_ request: ExpandRequest) throws(EnvironmentError) -> Expansion {
-        try Expansion(request, limits: limits, workers: workers, engine: engine)
+        try Expansion(request, self)
     }
 }
