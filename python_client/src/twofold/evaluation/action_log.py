@@ -10,7 +10,6 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from twofold.errors import InvalidArgument
-from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.games.game2048 import Game2048
 from twofold.recordings import RecordingRules
@@ -34,7 +33,7 @@ class ActionLog:
         return unpack_actions(self.games[seed], length)
 
 
-class ActionRecorder(Observer):
+class ActionRecorder:
     """An observer that writes an `ActionLog`.
 
     Until a game ends, its actions are in a table with one row per step and one column per lane.

@@ -1,8 +1,10 @@
-"""Observers that collect results, failures and progress while an evaluation plays."""
+"""Observers that collect results, failures and progress while an evaluation plays.
+
+Their method `add` gets each segment before the schedule counts it.
+"""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -19,22 +21,7 @@ Its arguments are three numbers: finished episodes, all episodes, and steps so f
 """
 
 
-class Observer(abc.ABC):
-    """An observer of games in progress.
-
-    Attributes:
-        infos: The names of the infos that the observer needs from each step. If there are any, it
-            also gets the boards before each step.
-    """
-
-    infos: tuple[str, ...] = ()
-
-    @abc.abstractmethod
-    def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Processes the steps of a segment, and the episodes that ended in it."""
-
-
-class GameResults(Observer):
+class GameResults:
     """An observer that stores the results of all games, in the order of their seeds.
 
     Attributes:
@@ -90,16 +77,16 @@ class GameResults(Observer):
         }
 
 
-class ProgressReport(Observer):
+class ProgressReport:
     """An observer that calls a function as games finish."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._finished = self._steps = 0
+        self._steps = 0
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
         """Counts the steps of a segment, and calls the function if games ended."""
         self._steps += np.count_nonzero(segment.playing)
         if len(segment.ended):
-            self._finished += len(segment.ended)
-            self._progress(self._finished, len(schedule.seeds), self._steps)
+            finished = schedule.finished + len(segment.ended)
+            self._progress(finished, len(schedule.seeds), self._steps)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
-from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import OBJECTIVES, Game2048
@@ -138,10 +137,12 @@ def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dic
     }
 
 
-class RegretMeter(Observer):
+class RegretMeter:
     """An observer that adds up the regrets of games.
 
     Attributes:
+        infos: The names of the infos that the meter needs from each step, with the boards before
+            it.
         regret: The regret of the games that have ended, and of all steps so far.
     """
 

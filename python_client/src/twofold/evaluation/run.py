@@ -19,7 +19,7 @@ from twofold.envs import make_vec
 from twofold.envs.playing import Source, play
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.observers import GameResults, Observer, Progress, ProgressReport
+from twofold.evaluation.observers import GameResults, Progress, ProgressReport
 from twofold.evaluation.regret import INFOS, Regret, RegretMeter
 from twofold.evaluation.results import ARRAYS, Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
@@ -157,7 +157,7 @@ class _Setup:
         self.meter = RegretMeter(envs, games) if plan.regret else None
         report = None if progress is None else ProgressReport(progress)
         every = self.results, self.recorder, self.meter, report
-        self.observers: list[Observer] = [each for each in every if each is not None]
+        self.observers = [each.add for each in every if each is not None]
         self.card = {
             **environment_card(envs),
             **policy_card(chooser, plan.card),
@@ -167,10 +167,11 @@ class _Setup:
             "python": platform.python_version(),
         }
         self.source: Source[Schedule, Segment]
+        infos = () if self.meter is None else self.meter.infos
         if isinstance(opened, OpenChooser):
-            self.source = Steps(envs, opened, self.observers)
+            self.source = Steps(envs, opened, infos)
         else:
-            self.source = Rollouts(envs, opened, self.observers)
+            self.source = Rollouts(envs, opened, infos)
 
     def evaluation(self, seeds: Seeds, start: float) -> Evaluation:
         """Returns the evaluation of the finished games. Its regret requires all games.
@@ -230,7 +231,7 @@ class Plan:
             start = time.perf_counter()
             schedule = Schedule(seeds, card["boards at once"], part.start)
             try:
-                play(setup.source, schedule, [observer.add for observer in setup.observers])
+                play(setup.source, schedule, setup.observers)
             except BaseException as error:
                 if setup.results.finished.any() and len(part) == len(self.seeds):
                     keep(error, setup.evaluation(seeds, start), len(part))

@@ -15,7 +15,6 @@ from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, TwofoldError
-from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import OpenChooser, rows
@@ -30,15 +29,14 @@ class Steps:
     """A source that plays games step by step, in any vector environment with NEXT_STEP autoreset.
 
     Idle lanes continue to step and reset. They do not count, and only policies with memory see
-    them. A game in which a player fails ends before the failed step. Each step collects the infos
-    and the boards that the observers need.
+    them. A game in which a player fails ends before the failed step. Each step collects these
+    `infos` and, if there are any, the boards.
     """
 
     def __init__(
-        self, envs: VectorEnv[Any, Any, Any], chooser: OpenChooser, observers: Sequence[Observer]
+        self, envs: VectorEnv[Any, Any, Any], chooser: OpenChooser, infos: Sequence[str]
     ) -> None:
-        self._envs, self._chooser = envs, chooser
-        self._names = [name for observer in observers for name in observer.infos]
+        self._envs, self._chooser, self._names = envs, chooser, infos
         # Without a mask in the infos, all actions are legal.
         self._every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
         self._observations: Any = None
@@ -123,14 +121,14 @@ class Rollouts:
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
     its next episode. The episode's seed also seeds the policy's random draws, so the seed
-    determines the whole episode. Each rollout collects the infos that the observers need.
+    determines the whole episode. Each rollout also collects these `infos`.
     """
 
     def __init__(
         self,
         envs: VectorEnv[Any, Any, Any],
         policy: served_policies.Policy,
-        observers: Sequence[Observer],
+        infos: Sequence[str],
     ) -> None:
         base = envs.unwrapped
         if not isinstance(base, Game2048VectorEnv):
@@ -141,8 +139,7 @@ class Rollouts:
             )
         self._envs, self._policy = base, policy
         self._results = (*_RESULTS, "episode_length")
-        names = [name for observer in observers for name in observer.infos]
-        self._infos = list(dict.fromkeys([*self._results, *names]))
+        self._infos = list(dict.fromkeys([*self._results, *infos]))
         # Few steps, so that lanes wait briefly in short games: random games take 5.6 steps on
         # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps, the cost of a call is negligible.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
