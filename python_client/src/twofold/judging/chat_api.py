@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import html
 import http.client
 import json
@@ -366,23 +365,17 @@ def _connected(place: tuple[str, int], timeout: float) -> socket.socket:
     raise error or OSError(f"{place[0]} has no address")
 
 
-def _connection(kind: Any, exchange: _Exchange, host: str, **arguments: Any) -> Any:
-    """Returns an HTTP or HTTPS connection whose socket is created by its exchange."""
-    connection = kind(host, **arguments)
-    connection._create_connection = exchange.connect
-    return connection
-
-
 class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    @override
-    def http_open(self, req: Any) -> Any:
-        make: Any = functools.partial(_connection, http.client.HTTPConnection, req)
-        return self.do_open(make, req)
+    """The handler of both protocols. Each connection gets its socket from its exchange."""
 
     @override
-    def https_open(self, req: Any) -> Any:
-        make: Any = functools.partial(_connection, http.client.HTTPSConnection, req)
-        return self.do_open(make, req, context=getattr(self, "_context", None))
+    def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
+        def connection(host: str, **arguments: Any) -> Any:
+            made = http_class(host, **arguments)
+            made._create_connection = req.connect
+            return made
+
+        return super().do_open(connection, req, **http_conn_args)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
