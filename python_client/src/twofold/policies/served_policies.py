@@ -375,23 +375,18 @@ def read_tuples(name: str, tuples: object, board: int) -> tuple[tuple[int, ...],
         raise InvalidArgument(
             f"{name} contains {len(given)} tuples; expected 1 ... 256", field=name
         )
-    return tuple(tuple(_cells(name, index, cells, board)) for index, cells in enumerate(given))
-
-
-def _cells(name: str, index: int, cells: object, board: int) -> list[int]:
-    try:
-        listed = _arguments.elements(f"{name}[{index}]", cells, "a tuple of cells")
-        each = f"a cell of {name}[{index}]"
-        numbers = [_arguments.integer(each, cell, 0, board - 1) for cell in listed]
-    except InvalidArgument as error:
-        raise InvalidArgument(str(error), field=name, lane=index) from None
-    if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
-        raise InvalidArgument(
-            f"{name}[{index}] is {numbers}; expected 1 ... 12 different cells",
-            field=name,
-            lane=index,
-        )
-    return numbers
+    checked = []
+    for index, cells in enumerate(given):
+        each = f"{name}[{index}]"
+        try:
+            listed = _arguments.elements(each, cells, "a tuple of cells")
+            one = tuple(_arguments.integer(f"a cell of {each}", c, 0, board - 1) for c in listed)
+            if not 1 <= len(one) <= 12 or len(set(one)) != len(one):
+                raise _arguments.wrong(each, list(one), "1 ... 12 different cells")
+        except InvalidArgument as error:
+            raise InvalidArgument(str(error), field=name, lane=index) from None
+        checked.append(one)
+    return tuple(checked)
 
 
 def network_form(
@@ -425,7 +420,7 @@ def upload(session: Session, network: NTuple) -> None:
     if session.network is not network:
         session.network = None
         form = network_form(network.tuples, network.exponents, symmetric=network.symmetric)
-        _send(session, wire.PolicyRequest(network=form), None)
+        session.call(envelope.Request(policy=wire.PolicyRequest(network=form)))
         session.network = network
     end = 0
     for table in network.weights:
@@ -435,8 +430,4 @@ def upload(session: Session, network: NTuple) -> None:
             start = session.received - begin
             stop = start + session.link.largest_payload(_PIECE_BYTES)
             piece = table.view(np.uint8)[start:stop].tobytes()
-            _send(session, wire.PolicyRequest(weights=part), piece)
-
-
-def _send(session: Session, request: wire.PolicyRequest, payload: bytes | None) -> None:
-    session.call(envelope.Request(policy=request), payload)
+            session.call(envelope.Request(policy=wire.PolicyRequest(weights=part)), piece)
