@@ -74,7 +74,7 @@ class ActionRecorder:
 
     def _end(self, segment: Segment, schedule: Schedule) -> None:
         lanes, lengths = segment.ended, segment.results["episode_length"]
-        seeds = schedule.lane_seeds[lanes]
+        seeds = schedule.lane_seeds.games[lanes]
         for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
             first = self._first[lane]
             self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])

@@ -17,6 +17,7 @@ from twofold import _arguments
 from twofold.client.lookup import VERSION
 from twofold.envs import make_vec
 from twofold.envs.playing import Source, play
+from twofold.envs.seeding import consecutive
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
 from twofold.evaluation.observers import GameResults, Progress, ProgressReport
@@ -220,7 +221,7 @@ class Plan:
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
         """Plays all episodes, or only those in the range `part`."""
         part = range(len(self.seeds)) if part is None else part
-        seeds = self.seeds.part(part)
+        seeds = self.seeds.of(np.arange(part.start, part.stop))
         with contextlib.ExitStack() as stack:
             setup = _Setup(self, len(part), stack, progress)
             card = setup.card
@@ -367,7 +368,7 @@ def episode_seeds(
     if secret is None and not policy.may_fail:
         first_seed = FIRST_SEED if first_seed is None else first_seed
         first_seed = _arguments.integer("first_seed", first_seed, FIRST_SEED, 2**64 - number)
-        return Seeds.public(number, first_seed)
+        return Seeds(consecutive(first_seed, number))
     if first_seed is not None:
         raise InvalidArgument(
             f"first_seed={first_seed}, but these games have seeds derived from a secret; omit "

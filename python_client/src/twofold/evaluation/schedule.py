@@ -52,8 +52,8 @@ class Schedule:
 
     Attributes:
         finished: The number of finished episodes.
-        episode: int (N,), the number of each lane's episode, from 0; for an idle lane, its last.
-        lane_seeds: uint64 (N,), the seed of each lane's game.
+        episode: int (N,), the number of each lane's episode, from 0. An idle lane keeps its last
+            number; a lane that never plays has the last episode's.
         active: bool (N,), False for idle lanes.
         begins: bool (N,), True for lanes that are about to begin an episode. Initially, True for
             all lanes, including idle ones.
@@ -63,17 +63,15 @@ class Schedule:
         self.seeds = seeds
         self._first = first
         self.finished = 0
-        self.episode = np.arange(lanes)
-        self.lane_seeds = seeds.games[np.minimum(self.episode, len(seeds) - 1)]
-        self.active = self.episode < len(seeds)
+        self.active = np.arange(lanes) < len(seeds)
+        self.episode = np.minimum(np.arange(lanes), len(seeds) - 1)
         self.begins = np.ones(lanes, np.bool_)
         self._begun = min(len(seeds), lanes)
 
     @property
-    def lane_player_seeds(self) -> NDArray[np.uint64] | None:
-        """Each lane's seed for the player's random draws, uint64 (N,); None for public seeds."""
-        players, last = self.seeds.players, len(self.seeds) - 1
-        return None if players is None else players[np.minimum(self.episode, last)]
+    def lane_seeds(self) -> Seeds:
+        """The seeds of each lane's episode."""
+        return self.seeds.of(self.episode)
 
     @property
     def is_finished(self) -> bool:
@@ -87,12 +85,11 @@ class Schedule:
         again = lanes[: len(self.seeds) - self._begun]
         self.active[lanes[len(again) :]] = False
         self.episode[again] = np.arange(self._begun, self._begun + len(again))
-        self.lane_seeds[again] = self.seeds.games[self.episode[again]]
         self._begun += len(again)
         self.begins = np.zeros(len(self.active), np.bool_)
         self.begins[again] = True
 
     def place(self, lane: int) -> dict[str, int]:
         """Returns the number and the seed of a lane's episode, for use in messages."""
-        episode = self._first + int(self.episode[lane])
-        return {"episode": episode, "seed": int(self.lane_seeds[lane])}
+        episode = int(self.episode[lane])
+        return {"episode": self._first + episode, "seed": int(self.seeds.games[episode])}

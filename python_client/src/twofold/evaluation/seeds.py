@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.client.surroundings import SYSTEM
-from twofold.envs.seeding import consecutive
 
 FIRST_SEED = 2**63
 """The smallest seed reserved for evaluation. Training uses only smaller seeds."""
@@ -40,11 +39,6 @@ class Seeds:
     is_new: bool = False
 
     @classmethod
-    def public(cls, number: int, first: int) -> Seeds:
-        """Returns consecutive seeds, starting with `first`."""
-        return cls(consecutive(first, number))
-
-    @classmethod
     def of_secret(cls, number: int, secret: str | None) -> Seeds:
         """Returns the seeds derived from `secret`, or from a new secret if `secret` is None.
 
@@ -63,11 +57,10 @@ class Seeds:
     def __len__(self) -> int:
         return len(self.games)
 
-    def part(self, episodes: range) -> Seeds:
-        """Returns the seeds of a range of episodes."""
-        some = slice(episodes.start, episodes.stop)
-        players = None if self.players is None else self.players[some]
-        return replace(self, games=self.games[some], players=players)
+    def of(self, episodes: NDArray[np.intp]) -> Seeds:
+        """Returns the seeds of these episodes, (k,)."""
+        players = None if self.players is None else self.players[episodes]
+        return replace(self, games=self.games[episodes], players=players)
 
 
 def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:

@@ -47,9 +47,9 @@ class Steps:
 
     def begin(self, schedule: Schedule) -> None:
         """Resets each lane that begins an episode, with the episode's seed."""
-        lanes = schedule.begins
+        lanes, seeds = schedule.begins, schedule.lane_seeds
         if self._observations is None:
-            self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
+            self._observations, self._infos = _reset_all(self._envs, seeds.games)
             if not isinstance(self._infos, Mapping):
                 raise InvalidArgument(
                     f"env returns infos as a {type(self._infos).__name__}, but evaluation needs "
@@ -57,16 +57,16 @@ class Steps:
                     field="env",
                 )
             self._mask = self._infos.get("action_mask", self._every_action)
-            self._chooser.begin(schedule.active, schedule.lane_player_seeds)
+            self._chooser.begin(schedule.active, seeds.players)
             return
         self._rewards[lanes] = self._lengths[lanes] = 0
         self._observations, self._infos = _reset_some(
-            self._envs, schedule.lane_seeds, lanes, self._observations
+            self._envs, seeds.games, lanes, self._observations
         )
         # A masked reset may omit the other lanes' infos.
         begun = self._infos.get("action_mask", self._every_action)
         self._mask = np.where(lanes[:, np.newaxis], begun, self._mask)
-        self._chooser.begin(lanes, schedule.lane_player_seeds)
+        self._chooser.begin(lanes, seeds.players)
 
     def play(self, schedule: Schedule) -> Segment:
         """Plays one step on all lanes."""
@@ -151,7 +151,7 @@ class Rollouts:
 
     def begin(self, schedule: Schedule) -> None:
         """Resets each lane that begins an episode, with the episode's seed."""
-        self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": schedule.begins})
+        self._envs.reset(seed=schedule.lane_seeds.games, options={"reset_mask": schedule.begins})
 
     def play(self, schedule: Schedule) -> Segment:
         """Plays one rollout."""
