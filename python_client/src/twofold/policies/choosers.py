@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -83,12 +83,12 @@ class ServedChooser(Chooser):
     """A policy that the service plays.
 
     Attributes:
-        local: The equivalent Python function, which plays in environments that are already open
-            and in games other than 2048; None if the policy exists only in the service.
+        local: The `make` of an equivalent `FunctionChooser` for open environments and other games
+            than 2048; None if the policy exists only in the service.
     """
 
-    policy: served_policies.Policy = field(default_factory=served_policies.Random)
-    local: FunctionChooser | None = None
+    policy: served_policies.Policy = field(kw_only=True)
+    local: Callable[[Envs], PolicyFunction] | None = None
 
     def for_env(self, env: object) -> Chooser:
         """Returns this chooser if the service can play in `env`, else the local function."""
@@ -99,7 +99,7 @@ class ServedChooser(Chooser):
                 f"the policy {self.name} runs in the server; pass the environment's id as env",
                 field="env",
             )
-        return replace(self.local, name=self.name)
+        return FunctionChooser(self.name, self.card, make=self.local)
 
     def open(self, envs: Envs, timeout: float = math.inf) -> served_policies.Policy:
         """Returns the policy."""

@@ -27,8 +27,8 @@ from twofold.policies.choosers import (
     described,
     given,
 )
-from twofold.policies.functions import PolicyFunction
 from twofold.policies.last_k_memory import LastKMemory
+from twofold.policies.served_policies import FixedOrder, Random
 
 NAMES = (
     *served_policies.NAMES,
@@ -172,9 +172,10 @@ def _named(text: str) -> Chooser | None:
     kind, colon, rest = text.partition(":")
     served = served_policies.NAMES.get(text)
     if text == "random":
-        return _both(text, RandomPolicy.card, _random)
+        return ServedChooser(text, RandomPolicy.card, policy=Random(), local=_random)
     if text == "fixed-order":
-        return _both(text, FixedOrderPolicy.card, FixedOrderPolicy)
+        card = FixedOrderPolicy.card
+        return ServedChooser(text, card, policy=FixedOrder(), local=FixedOrderPolicy)
     if served is not None:
         return resolve(served)
     if text == "perfect-memory":
@@ -193,12 +194,6 @@ def _named(text: str) -> Chooser | None:
     if kind == "ntuple" and colon:
         return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
     return None
-
-
-def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
-    """Returns a chooser that uses the service in 2048, and a Python function in other games."""
-    local = FunctionChooser(name, card, make=make)
-    return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 
 
 def _random(envs: object) -> RandomPolicy:
