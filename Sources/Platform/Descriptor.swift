@@ -8,8 +8,6 @@ package struct Descriptor: ~Copyable, Sendable {
 
     /// Opens a file. Follows a link at the end of the path only if `followsLinks` is true. Child processes do not
     /// inherit the descriptor.
-    ///
-    /// The corresponding C function is `open`.
     package init(
         opening path: String, _ flags: Int32, mode: mode_t = 0, followsLinks: Bool = false
     ) throws(SystemError) {
@@ -19,8 +17,6 @@ package struct Descriptor: ~Copyable, Sendable {
     deinit { close(number) }
 
     /// Makes calls on a pipe or socket fail with EAGAIN instead of waiting. Child processes do not inherit it.
-    ///
-    /// The corresponding C function is `fcntl`.
     func neverWait() throws(SystemError) {
         try system(named: "fcntl") { fcntl(number, F_SETFL, O_NONBLOCK) }
         try system(named: "fcntl") { fcntl(number, F_SETFD, FD_CLOEXEC) }
@@ -28,8 +24,6 @@ package struct Descriptor: ~Copyable, Sendable {
 
     /// Opens or creates a file, and locks it until the descriptor is closed. Returns nil if another process holds
     /// the lock. The process that holds the lock may remove the file; the next caller then locks a new file.
-    ///
-    /// The corresponding C function is `flock`.
     package static func locking(_ path: String, mode: mode_t) throws(SystemError) -> Descriptor? {
         while true {
             let file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: mode)
@@ -49,8 +43,6 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Writes all bytes to the file, starting at `offset`.
-    ///
-    /// The corresponding C function is `pwrite`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
         var done = 0
         while done < bytes.count {
@@ -62,8 +54,6 @@ package struct Descriptor: ~Copyable, Sendable {
 
     /// Fills `memory` with the file's bytes, starting at `offset`. Returns the number of bytes read, which is less
     /// than `memory.count` only at the end of the file.
-    ///
-    /// The corresponding C function is `pread`.
     package func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
         var done = 0
         while done < memory.count {
@@ -87,8 +77,6 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Forces the file's bytes, or a directory's entries, to disk, so that they survive a power failure.
-    ///
-    /// The corresponding C function is `fsync`.
     package func flush() throws(SystemError) { try system { fsync(number) } }
 
     /// Reads a whole file of any type, following links. Throws EFBIG if the file has more than `limit` bytes.
@@ -121,8 +109,6 @@ package struct Descriptor: ~Copyable, Sendable {
 }
 
 /// Returns true if the descriptor is readable or its peer has hung up. Never waits.
-///
-/// The corresponding C function is `poll`.
 package func isReadable(_ descriptor: Int32) -> Bool {
     var item = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
     return poll(&item, 1, 0) > 0

@@ -17,8 +17,6 @@ public final class Context: @unchecked Sendable {
     /// The context's sockets start with a linger time of zero instead of libzmq's "forever", so closing never hangs by
     /// default.
     ///
-    /// The corresponding C functions are `zmq_ctx_new` and `zmq_ctx_set`.
-    ///
     /// - Throws: EMFILE if the process has no free descriptors.
     public init() throws(ZeroMQError) {
         let pointer = try check("zmq_ctx_new", making: zmq_ctx_new)
@@ -27,7 +25,6 @@ public final class Context: @unchecked Sendable {
         try check("zmq_ctx_set", on: "ZMQ_BLOCKY") { zmq_ctx_set(pointer, ZMQ_BLOCKY, 0) }
     }
 
-    /// Terminates the context. The corresponding C function is `zmq_ctx_term`.
     deinit {
         // because: it fails only if the pointer is not a context; ours is one until here. All sockets are closed, so
         // this waits at most for lingering messages.

@@ -32,8 +32,6 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
 
     /// Creates a new random key pair.
     ///
-    /// The corresponding C function is `zmq_curve_keypair`.
-    ///
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init() throws(ZeroMQError) {
         let publicText: String
@@ -48,8 +46,6 @@ public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomR
 
     /// Creates a key pair from a secret key of 40 Z85 characters, by computing the public key. Returns nil for any
     /// other text.
-    ///
-    /// The corresponding C function is `zmq_curve_public`.
     ///
     /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init?(secretText: String) throws(ZeroMQError) {
@@ -85,8 +81,6 @@ extension Socket {
     /// Makes this socket accept only encrypted connections, from peers that know the socket's public key. Call it
     /// before bind. The context's authenticator decides which peers are allowed (see ``setZAPDomain(_:)``).
     ///
-    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and `ZMQ_CURVE_SECRETKEY`.
-    ///
     /// - Throws: EINVAL if libzmq was built without CURVE.
     public func serveCurve(_ keys: CurveKeyPair) throws(ZeroMQError) {
         try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: CInt(1))
@@ -95,9 +89,6 @@ extension Socket {
 
     /// Makes this socket connect only to the server with this public key, and identify itself with `keys`. Call it
     /// before connect.
-    ///
-    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`, `ZMQ_CURVE_PUBLICKEY` and
-    /// `ZMQ_CURVE_SECRETKEY`.
     ///
     /// - Throws: EINVAL if libzmq was built without CURVE.
     public func useCurve(server: CurvePublicKey, _ keys: CurveKeyPair) throws(ZeroMQError) {
@@ -108,8 +99,6 @@ extension Socket {
 
     /// Sets the domain name that libzmq sends to the context's authenticator with each handshake of this socket.
     /// The authenticator listens on `inproc://zeromq.zap.01`. Call it before bind.
-    ///
-    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_ZAP_DOMAIN`.
     public func setZAPDomain(_ domain: String) throws(ZeroMQError) {
         try setText(ZMQ_ZAP_DOMAIN, name: "ZMQ_ZAP_DOMAIN", to: domain)
     }
@@ -117,13 +106,9 @@ extension Socket {
 
 extension Message {
     /// The user id that the authenticator has assigned to the sender's connection; nil without an authenticator.
-    ///
-    /// The corresponding C function is `zmq_msg_gets` with "User-Id".
     public var userID: String? { text("User-Id") }
 
     /// The sender's address; nil for a message that did not arrive over a network.
-    ///
-    /// The corresponding C function is `zmq_msg_gets` with "Peer-Address".
     public var peerAddress: String? { text("Peer-Address") }
 
     private func text(_ property: String) -> String? {

@@ -30,7 +30,7 @@ public struct ZeroMQError: Error, Hashable, Sendable {
         self.subject = subject
     }
 
-    /// The message for the error number. The corresponding C function is `zmq_strerror`.
+    /// The message for the error number.
     public var reason: String {
         // because: zmq_strerror returns a literal of libzmq, or strerror's text, which glibc keeps per
         // thread. It never returns null, and we copy the text at once.

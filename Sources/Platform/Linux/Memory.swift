@@ -69,6 +69,4 @@ func cgroupMemoryLimit(root: String = "") -> Int? {
 }
 
 /// Returns the allocator's unused memory to the system, which takes milliseconds.
-///
-/// The corresponding C function is `malloc_trim`.
 package func returnFreedMemory() { malloc_trim(0) }

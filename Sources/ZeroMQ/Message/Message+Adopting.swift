@@ -8,8 +8,6 @@ extension Message {
     /// released *on any thread*, often on a libzmq I/O thread. To find out whether the buffer is free again, use
     /// `isKnownUniquelyReferenced` or the `deinit` of `owner`. Until then, the bytes must not change.
     ///
-    /// The corresponding C function is `zmq_msg_init_data`.
-    ///
     /// - Throws: ENOMEM, after releasing the reference.
     public init(
         adopting bytes: UnsafeMutableRawBufferPointer, keeping owner: some AnyObject & Sendable

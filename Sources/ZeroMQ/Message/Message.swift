@@ -23,8 +23,6 @@ public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
     /// Creates an empty message.
-    ///
-    /// The corresponding C function is `zmq_msg_init`.
     public init() {
         raw = zmq_msg_t()
         // because: zmq_msg_init always returns 0.
@@ -32,8 +30,6 @@ public struct Message: ~Copyable, Sendable {
     }
 
     /// Creates a message with a copy of `bytes`.
-    ///
-    /// The corresponding C function is `zmq_msg_init_size`.
     ///
     /// - Throws: ENOMEM.
     public init(copying bytes: UnsafeRawBufferPointer) throws(ZeroMQError) {
@@ -50,7 +46,6 @@ public struct Message: ~Copyable, Sendable {
         self = try bytes.span.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
-    /// Closes the message. The corresponding C function is `zmq_msg_close`.
     deinit {
         // because: self ends here, so its bits may be moved out. The call fails only for an invalid message,
         // which no initializer makes.
@@ -59,8 +54,6 @@ public struct Message: ~Copyable, Sendable {
     }
 
     /// The size of the message in bytes.
-    ///
-    /// The corresponding C function is `zmq_msg_size`.
     public var size: Int {
         withUnsafePointer(to: raw) { zmq_msg_size($0) }
     }
@@ -69,16 +62,12 @@ public struct Message: ~Copyable, Sendable {
     public var isEmpty: Bool { size == 0 }
 
     /// Whether this frame was received and another frame of the same message follows.
-    ///
-    /// The corresponding C function is `zmq_msg_more`.
     public var hasMore: Bool {
         withUnsafePointer(to: raw) { zmq_msg_more($0) != 0 }
     }
 
     /// Creates another message with the same bytes. Large and adopted bytes are shared through a reference count;
     /// small ones are copied. The function is mutating because it marks both messages as shared.
-    ///
-    /// The corresponding C function is `zmq_msg_copy`.
     public mutating func copy() -> Message {
         var copy = Message()
         // because: it fails only for an invalid message, which no initializer makes.
@@ -91,8 +80,6 @@ public struct Message: ~Copyable, Sendable {
 extension Message {
     /// Calls `body` with the bytes, which are valid only during the call. The bytes may be unaligned, so use
     /// unaligned loads.
-    ///
-    /// The corresponding C function is `zmq_msg_data`.
     public func withUnsafeBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -50,8 +50,6 @@ public struct Poller: ~Copyable {
     /// Waits until at least one item is ready. Returns the number of ready items; 0 means that `timeout` has
     /// expired. Without a timeout, the function waits indefinitely; with zero, it returns immediately. The timeout
     /// is rounded up to whole milliseconds. Signals do not prolong it.
-    ///
-    /// The corresponding C function is `zmq_poll`.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
         precondition(!items.isEmpty, "an empty poller would wait forever")
         // because: nobody else uses the items during the call, and `sockets` keeps their sockets open.

@@ -7,8 +7,6 @@ extension Socket {
     /// libzmq does not detect some mistakes. It silently takes over an ipc path to which another process is bound.
     /// The path's file stays after the socket is closed, except for "ipc://*". A TCP port above 65535 wraps around.
     ///
-    /// The corresponding C function is `zmq_bind`.
-    ///
     /// - Throws: EADDRINUSE, EADDRNOTAVAIL, ENODEV (no such network interface), EPROTONOSUPPORT (unknown
     ///   transport), ENAMETOOLONG, EINVAL (not an endpoint).
     public func bind(_ endpoint: String) throws(ZeroMQError) {
@@ -18,8 +16,6 @@ extension Socket {
     /// Starts to connect to `endpoint` in the background. libzmq retries until it succeeds, so it is not an error
     /// if nothing listens there yet.
     ///
-    /// The corresponding C function is `zmq_connect`.
-    ///
     /// - Throws: EPROTONOSUPPORT (unknown transport), EINVAL (not an endpoint).
     public func connect(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_connect", on: endpoint) { zmq_connect(pointer, endpoint) }
@@ -27,8 +23,6 @@ extension Socket {
 
     /// The endpoint of the last bind or connect, with the actual port instead of a wildcard; empty before the first
     /// call.
-    ///
-    /// The corresponding C function is `zmq_getsockopt` with `ZMQ_LAST_ENDPOINT`.
     public var lastEndpoint: String {
         get throws(ZeroMQError) {
             // because: an ipc or tcp endpoint is far shorter than 4096 bytes. libzmq returns EINVAL instead

@@ -20,8 +20,6 @@ extension Socket {
     /// Starts reporting connections and failed handshakes to the `.pair` socket `reports`, which this function
     /// connects. Without reports, libzmq silently retries failed handshakes. Call ``ignoreHandshakes()`` before
     /// either socket closes. Otherwise, libzmq waits forever for a closed socket to receive its reports.
-    ///
-    /// The corresponding C function is `zmq_socket_monitor`.
     public func reportHandshakes(to reports: borrowing Socket) throws(ZeroMQError) {
         let endpoint = "inproc://handshakes"
         let events =

@@ -3,8 +3,6 @@ internal import CZeroMQ
 extension Socket {
     /// Sends a single-frame message. Waits if there is no peer, or while the queues of all peers are full.
     ///
-    /// The corresponding C function is `zmq_msg_send`.
-    ///
     /// - Throws: EAGAIN after the send timeout, EFSM. In both cases, the message is lost; to keep it, use `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
@@ -16,8 +14,6 @@ extension Socket {
     /// another frame of the same message follows. (While a thread sends continuously, libzmq checks the state of
     /// its peers only once a millisecond. A result of false may therefore be a millisecond out of date.)
     ///
-    /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
-    ///
     /// - Throws: The errors of `send`, except EAGAIN.
     public func trySend(_ message: inout Message, more: Bool = false) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") {
@@ -26,8 +22,6 @@ extension Socket {
     }
 
     /// Waits for a frame and returns it. `Message.hasMore` is true if another frame of the same message follows.
-    ///
-    /// The corresponding C function is `zmq_msg_recv`.
     ///
     /// - Throws: EAGAIN after the receive timeout, EFSM.
     public func receive() throws(ZeroMQError) -> Message {
@@ -45,8 +39,6 @@ extension Socket {
 
     /// If a frame has arrived, replaces the content of `message` with it and returns true. Otherwise empties
     /// `message` and returns false. Never waits.
-    ///
-    /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     ///
     /// - Throws: The errors of `receive()`, except EAGAIN.
     public func tryReceive(into message: inout Message) throws(ZeroMQError) -> Bool {

@@ -1,9 +1,8 @@
 internal import CZeroMQ
 internal import Platform
 
-// Set options before bind or connect: most do not affect existing connections. The corresponding C function of all
-// these functions is `zmq_setsockopt`. They throw EINVAL if the value is out of range or this kind of socket does
-// not have the option.
+// Set options before bind or connect: most do not affect existing connections. These functions throw EINVAL if the
+// value is out of range or this kind of socket does not have the option.
 
 extension Socket {
     /// Sets the time for which the closed socket keeps trying to send its messages. The default in this library's

@@ -15,8 +15,6 @@ public struct Socket: ~Copyable {
 
     /// Creates a socket of `kind`, without binding or connecting it.
     ///
-    /// The corresponding C function is `zmq_socket`.
-    ///
     /// - Throws: EMFILE if there are too many sockets.
     public init(_ kind: Kind, in context: Context) throws(ZeroMQError) {
         handle = try SocketHandle(kind, in: context)
