@@ -26,7 +26,7 @@ struct Bench: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Run only the measurements with this name, such as 'kernel, AVX2' or 'rollout'.",
+            "Run only the measurements with this name, such as 'kernel, AVX2'.",
             discussion: "A prefix is enough. Signatures are not printed."))
     var only: String?
 
@@ -57,7 +57,7 @@ struct Bench: ParsableCommand {
         plan.time = .milliseconds(milliseconds)
         plan.only = only ?? ""
 
-        let rows = signatureOnly ? [] : try benchmark(plan) + benchmarkRollouts(plan)
+        let rows = signatureOnly ? [] : try benchmark(plan)
         guard only == nil || !rows.isEmpty else {
             throw ValidationError("--only is '\(only!)', but no measurement's name begins with it")
         }
