@@ -36,10 +36,6 @@ import Testing
         #expect(Board([[2, 0, 4], [0, 8, 0]]) != Board([[2, 0, 4], [0, 8, 2]]))
     }
 
-    @Test func `a board describes itself by its tiles' values`() {
-        #expect(Board([[2, 0], [131_072, 4]]).description == "2 .\n131072 4")
-    }
-
     @Test func `the order of the actions is frozen`() throws {
         #expect(Direction.up.rawValue == 0)
         #expect(Direction.right.rawValue == 1)

@@ -40,7 +40,7 @@ import Testing
             case [1, 1]: kinds[0] += 1
             case [1, 2]: kinds[1] += 1
             case [2, 2]: kinds[2] += 1
-            default: Issue.record("not two start tiles:\n\(state.board)")
+            default: Issue.record("not two start tiles: \(state.board.exponents)")
             }
         }
         // The two cells of a board are never the same, so the counts vary a little less than chi-square assumes.

@@ -75,15 +75,3 @@ public struct Board: Equatable, Sendable {
         return true
     }
 }
-
-extension Board: CustomStringConvertible {
-    /// The values of the tiles, one line per row, with `.` for an empty cell.
-    public var description: String {
-        (0..<rows).map { row in
-            (0..<columns).map { column in
-                let exponent = self[row * columns + column]
-                return exponent == 0 ? "." : String(1 << Int(exponent))
-            }.joined(separator: " ")
-        }.joined(separator: "\n")
-    }
-}
