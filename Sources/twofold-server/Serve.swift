@@ -2,7 +2,6 @@ import ArgumentParser
 import Dispatch
 import Logging
 import Platform
-import TwofoldCore
 import TwofoldProtocol
 import TwofoldServer
 import TwofoldService
@@ -65,11 +64,6 @@ struct Serve: ParsableCommand {
     @Option(help: "Stop when the parent process no longer has this id.")
     var parentPid: Int32?
 
-    @Option(
-        help: ArgumentHelp(
-            "Implementation of the rules. All give the same results.", visibility: .hidden))
-    var engine: Engine?
-
     @Option(help: "Least severe level to log, from trace to critical. Default: info.")
     var logLevel: Logger.Level?
 
@@ -131,7 +125,7 @@ struct Serve: ParsableCommand {
     }
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
-        let settings = try serviceSettings(options: numbers, engine: engine)
+        let settings = try serviceSettings(options: numbers)
         // because: a session that has ended must leave its memory to the steps and the saving of others. The library
         // does not do this, because the steps of 100,000 boards in a Python process would take nearly twice as long.
         if memoryLeft() != nil { mapLargeBlocks() }

@@ -1,7 +1,6 @@
 public import ArgumentParser
 public import Logging
 import Platform
-public import TwofoldCore
 public import TwofoldOptimum
 import TwofoldServer
 import TwofoldSessions
@@ -38,12 +37,11 @@ func endpoints(_ given: [String]) throws -> [String] {
 
 /// Returns the settings of the service, read from options and environment variables. Reports an invalid setting
 /// like an invalid option.
-func serviceSettings(options: [String: Int] = [:], engine: Engine? = nil) throws -> ServiceSettings {
-    do throws(Reason) { return try ServiceSettings(options: options, engine: engine) } catch {
+func serviceSettings(options: [String: Int] = [:]) throws -> ServiceSettings {
+    do throws(Reason) { return try ServiceSettings(options: options) } catch {
         throw ValidationError(error.description)
     }
 }
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
-extension Engine: ExpressibleByArgument {}
 extension OptimumProblem.Objective: ExpressibleByArgument {}

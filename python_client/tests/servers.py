@@ -26,15 +26,19 @@ LATE = 1e3
 class Server:
     """A twofold-server on one ipc and one tcp address; its log is discarded unless `log` is a file.
 
-    `limits` are options of prlimit(1), such as "--nofile=64".
+    `limits` are options of prlimit(1), such as "--nofile=64"; `variables`, environment variables.
     """
 
     def __init__(
-        self, *arguments: str, limits: Sequence[str] = (), log: int = subprocess.DEVNULL
+        self,
+        *arguments: str,
+        limits: Sequence[str] = (),
+        log: int = subprocess.DEVNULL,
+        **variables: str,
     ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
         self.ipc = f"ipc://{self._directory}/s"
-        self._arguments = arguments
+        self._arguments, self._variables = arguments, variables
         self.limits, self._log = limits, log
         self.tcp = "tcp://127.0.0.1:0"
         self.process = self._start()
@@ -48,6 +52,7 @@ class Server:
             command,
             stdout=subprocess.PIPE,
             stderr=self._log,
+            env={**os.environ, **self._variables},
             text=True,
             start_new_session=True,
         )

@@ -108,7 +108,7 @@ def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_over_any_c
 def test_a_board_plays_the_same_on_any_engine_and_through_snapshots(
     played: str, alone: list[str], engine: str
 ) -> None:
-    with Server("--threads", "2", "--engine", engine) as server:
+    with Server("--threads", "2", TWOFOLD_ENGINE=engine) as server:
         for num_envs in NUMBERS:
             # Some boards wait for their autoreset at step 25.
             told = digests(played, server.ipc, num_envs, seed=0, snapshots=(10, 25, 26))

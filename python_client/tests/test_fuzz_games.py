@@ -466,7 +466,10 @@ def run(number: int, programs: int, length: int, endpoints: dict[str, str]) -> N
 @pytest.fixture(scope="module")
 def endpoints(server: Server) -> Iterator[dict[str, str]]:
     """The services, by name."""
-    with Server("--engine", "reference") as readable, Server("--engine", "baseline") as other:
+    with (
+        Server(TWOFOLD_ENGINE="reference") as readable,
+        Server(TWOFOLD_ENGINE="baseline") as other,
+    ):
         yield {
             "this process": "embedded",
             "the server": other.tcp,
