@@ -3,7 +3,7 @@ import FoundationEssentials
 import Platform
 import TwofoldService
 
-/// The executable `twofold-server`, with the commands `serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
+/// The executable `twofold-server`, with the commands `serve`, `ping`, `keygen`, `bench` and `solve`.
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -11,7 +11,7 @@ struct TwofoldServerCommand: ParsableCommand {
         commandName: CommandLine.arguments.first?.split(separator: "/").last.map(String.init),
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
         version: EnvironmentService.version,
-        subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self, Version.self])
+        subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self])
 
     /// Runs the command. With --json, an error is also printed on standard output, as in all commands of `twofold`.
     static func main() {
@@ -69,11 +69,4 @@ struct TwofoldServerCommand: ParsableCommand {
             }
         }
     }
-}
-
-/// The command `twofold-server version`.
-struct Version: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Print the version.")
-
-    func run() { print(EnvironmentService.version) }
 }

@@ -364,12 +364,10 @@ import ZeroMQ
             "\(second.standardError)")
     }
 
-    @Test func `the command version prints the version`() throws {
-        for argument in ["version", "--version"] {
-            let server = try ServerProcess(argument)
-            #expect(try server.exit() == .code(0))
-            #expect(server.standardOutput == EnvironmentService.version + "\n")
-        }
+    @Test func `the option --version prints the version`() throws {
+        let server = try ServerProcess("--version")
+        #expect(try server.exit() == .code(0))
+        #expect(server.standardOutput == EnvironmentService.version + "\n")
     }
 
     // MARK: the log

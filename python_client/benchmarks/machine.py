@@ -38,7 +38,7 @@ def describe() -> dict[str, Any]:
         ),
         "server": {
             "program": str(program),
-            "version": _output(str(program), "version"),
+            "version": _output(str(program), "--version"),
             "sha256": hashlib.sha256(program.read_bytes()).hexdigest(),
         },
         "python": sys.version,

@@ -86,7 +86,7 @@ def _program() -> Finding:
         return warning("server program", text.rstrip(), _BUNDLED)
     try:
         ran = subprocess.run(
-            [program, "version"],
+            [program, "--version"],
             capture_output=True,
             text=True,
             errors="replace",
