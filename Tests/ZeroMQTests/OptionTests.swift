@@ -13,9 +13,9 @@ import ZeroMQ
         }
         let refusals = [
             refusal { () throws(ZeroMQError) in try socket.setLinger(.seconds(Int64.max)) },
-            refusal { () throws(ZeroMQError) in try socket.setReqCorrelate(true) },
+            refusal { () throws(ZeroMQError) in try socket.setTCPKeepalive(after: .seconds(-5)) },
         ]
-        #expect(refusals == ["ZMQ_LINGER", "ZMQ_REQ_CORRELATE"])
+        #expect(refusals == ["ZMQ_LINGER", "ZMQ_TCP_KEEPALIVE_IDLE"])
     }
 
     @Test func `a negative time is a precondition failure`() async {

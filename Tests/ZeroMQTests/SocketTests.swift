@@ -94,41 +94,6 @@ import ZeroMQ
         #expect(try receiver.receiveText() == "patient")
     }
 
-    @Test(arguments: [false, true])
-    func `a correlating REQ drops a duplicate reply, and a plain REQ takes it for the next reply`(
-        correlates: Bool
-    ) throws {
-        let context = try Context()
-        let server = try Socket.bound(.router, to: uniqueInproc(), in: context)
-        let client = try Socket.patient(.req, in: context)
-        try client.setReqCorrelate(correlates)
-        try client.connect(server.lastEndpoint)
-        /// Receives a request and returns its route: all frames except the last.
-        func route() throws -> Multipart {
-            var request = Multipart()
-            let frameCount = try server.receive(into: &request)
-            #expect(frameCount == (correlates ? 4 : 3))
-            #expect(request.count == frameCount)
-            _ = request.removeLast()
-            return request
-        }
-        func answer(_ route: inout Multipart, _ text: String) throws {
-            var reply = Multipart()
-            for index in 0..<route.count { reply.append(route[index].copy()) }
-            reply.append(try Message(text))
-            try server.send(reply)
-        }
-        try client.send("a")
-        var first = try route()
-        try answer(&first, "to a")
-        #expect(try client.receiveText() == "to a")
-        try client.send("b")
-        var second = try route()
-        try answer(&first, "to a")
-        try answer(&second, "to b")
-        #expect(try client.receiveText() == (correlates ? "to b" : "to a"))
-    }
-
     /// With a limit, the large frame never arrives, and a later message arrives instead.
     @Test(arguments: [nil, 1000] as [Int64?])
     func `a frame above the maximum message size never arrives`(limit: Int64?) throws {

@@ -56,12 +56,6 @@ extension Socket {
         try setTime(ZMQ_TCP_MAXRT, name: "ZMQ_TCP_MAXRT", to: idle + .seconds(60))
     }
 
-    /// Sets whether a REQ socket adds a number to each request and drops replies with a different number. Twofold's
-    /// clients enable it. (`ZMQ_REQ_CORRELATE`)
-    public func setReqCorrelate(_ correlates: Bool) throws(ZeroMQError) {
-        try setNumber(ZMQ_REQ_CORRELATE, name: "ZMQ_REQ_CORRELATE", to: CInt(correlates ? 1 : 0))
-    }
-
     /// Sets an option to a time, rounded up to milliseconds.
     private func setTime(_ code: CInt, name: String, to time: Duration) throws(ZeroMQError) {
         precondition(time >= .zero, "a negative time")

@@ -4,7 +4,8 @@ import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 import TwofoldTestSupport
-import ZeroMQ
+
+@testable import ZeroMQ
 
 extension Socket {
     /// Waits until the socket has room for a message, and sends it.
@@ -41,10 +42,12 @@ final class Peer {
     /// The maximum time that a send or a receive may take.
     private var timeout = patience
 
+    private static let reqCorrelate: CInt = 52
+
     /// Creates a REQ or DEALER socket. `correlated` adds a request id to the route.
     init(_ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false) throws {
         socket = try Socket(kind, in: Context())
-        if correlated { try socket.setReqCorrelate(true) }
+        if correlated { try socket.setNumber(Self.reqCorrelate, name: "ZMQ_REQ_CORRELATE", to: CInt(1)) }
         try socket.connect(endpoint)
         writesDelimiter = kind == .dealer
     }
