@@ -34,33 +34,11 @@ package final class Authenticator {
     /// The clients' names by public key. The keys are in Z85, as in messages.
     private(set) var names: [String: String]
     /// The mailbox through which reloaded lists arrive.
-    let lists: Mailbox<Result<NewList, Reason>>
+    let lists: Mailbox<Result<[String: String], Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
-    private var reading = Reading.none
     private var reported: [String: Moment] = [:]
     /// The number of refused handshakes.
     private(set) var refused = 0
-
-    /// A reloaded list, and how many keys were added and removed.
-    struct NewList: Sendable {
-        let names: [String: String]
-        let added: Int
-        let removed: Int
-
-        init(_ path: String, replacing old: [String: String]) throws(Reason) {
-            names = try CurveFiles.readAllowed(path)
-            added = names.keys.count { [old] in old[$0] == nil }
-            removed = old.keys.count { [names] in names[$0] == nil }
-        }
-    }
-
-    /// The state of a reload, which reads the list on another thread.
-    private enum Reading {
-        case none
-        case once
-        /// The list may have changed since reading started, so it must be read again.
-        case again
-    }
 
     /// Creates the authenticator with the list of clients at `path`.
     init(_ path: String, in context: Context, logger: Logger) throws(Reason) {
@@ -92,33 +70,30 @@ package final class Authenticator {
     /// Reloads the list on another thread, because a long list takes a while. Call ``replaceList()`` once the new
     /// list is in the mailbox.
     func reload() {
-        guard reading == .none else { return reading = .again }
-        reading = .once
-        queue.async { [lists, path, names] in
-            lists.deliver(Result { () throws(Reason) in try NewList(path, replacing: names) })
+        queue.async { [lists, path] in
+            lists.deliver(Result { () throws(Reason) in try CurveFiles.readAllowed(path) })
         }
     }
 
-    /// Replaces the list with the reloaded one. Keeps the old list if the new one cannot be read.
+    /// Replaces the list with each reloaded one, in order. Keeps the old list if the new one cannot be read.
     func replaceList() {
         for list in lists.collect() {
             do throws(Reason) {
-                let list = try list.get()
-                names = list.names
+                let old = names
+                names = try list.get()
+                let added = names.keys.count { old[$0] == nil }
+                let removed = old.keys.count { names[$0] == nil }
                 reported = [:]
                 logger.info(
                     "the list of client keys was reread",
                     metadata: [
-                        "keys": .stringConvertible(names.count), "added": .stringConvertible(list.added),
-                        "removed": .stringConvertible(list.removed),
+                        "keys": .stringConvertible(names.count), "added": .stringConvertible(added),
+                        "removed": .stringConvertible(removed),
                     ])
                 warnIfEmpty()
             } catch {
                 logger.error("can't reread the list of client keys, so the old list stays in use: \(error)")
             }
-            let isStale = reading == .again
-            reading = .none
-            if isStale { reload() }
         }
     }
 
