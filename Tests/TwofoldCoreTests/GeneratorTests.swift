@@ -23,16 +23,6 @@ import Testing
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
-    @Test func `a drawn word can be taken back`() {
-        for seed in 0..<1000 as Range<UInt64> {
-            let before = Generator(seed: seed)
-            var generator = before
-            _ = generator.next()
-            generator.goBack()
-            #expect(generator == before)
-        }
-    }
-
     /// The states and the first five numbers of several seeds, from the same C program.
     static let seeded: [(seed: UInt64, words: [UInt32], numbers: [UInt32])] = [
         (

@@ -146,10 +146,10 @@ public struct BatchRollout {
                     try policy.choose(view, until: searchEnd)
                 } catch {
                     // The completed steps count; another request can play the rest.
-                    streams.takeBack()
                     guard step > 0 else { throw error }
                     return progress
                 }
+                streams.advance()
             }
             batch.phases.writePlaying(lanes, to: steps.address(valid, lane: step))
             let reply = arrays(frame: step + 1, step: step)

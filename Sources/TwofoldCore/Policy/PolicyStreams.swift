@@ -4,10 +4,10 @@ internal import Platform
 /// never change the board.
 ///
 /// A lane's stream starts from the lane's seed XOR ``salt``. Each step draws one word per lane, even if the policy does
-/// not use it. A step that does not finish puts its words back.
+/// not use it. A step whose policy fails draws no words.
 ///
 /// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the
-/// compiler vectorises ``draw()``. `@unchecked Sendable` because its owner serves one caller at a time.
+/// compiler vectorises ``draw()`` and ``advance()``. `@unchecked Sendable` because its owner serves one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
     /// The number that is XORed with each seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
@@ -47,23 +47,24 @@ public final class PolicyStreams: @unchecked Sendable {
         self[lane] = Generator(seed: seed ^ PolicyStreams.salt).words
     }
 
-    /// Draws a word for each lane.
+    /// Draws a word for each lane. The next call draws the same words, unless ``advance()`` is called first.
     func draw() {
         for block in 0..<blocks {
             let (state, drawn) = (states + block * 256, words + block * 64)
             for lane in 0..<64 {
-                drawn[lane] = Generator.next(
-                    &state[lane], &state[lane + 64], &state[lane + 128], &state[lane + 192])
+                drawn[lane] = Generator.word(state[lane], state[lane + 192])
             }
         }
     }
 
-    /// Puts the last drawn words back, so that the next call to ``draw()`` draws the same words again.
-    func takeBack() {
-        for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
-            var generator = Generator(words: self[lane])
-            generator.goBack()
-            self[lane] = generator.words
+    /// Moves each lane's stream past the drawn word.
+    func advance() {
+        for block in 0..<blocks {
+            let state = states + block * 256
+            for lane in 0..<64 {
+                Generator.advance(
+                    &state[lane], &state[lane + 64], &state[lane + 128], &state[lane + 192])
+            }
         }
     }
 }

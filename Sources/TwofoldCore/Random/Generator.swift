@@ -32,13 +32,19 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
 
     /// Returns the next 32 bits.
     @inline(__always)
-    public mutating func next() -> UInt32 { Self.next(&words.0, &words.1, &words.2, &words.3) }
+    public mutating func next() -> UInt32 {
+        let word = Self.word(words.0, words.3)
+        Self.advance(&words.0, &words.1, &words.2, &words.3)
+        return word
+    }
 
-    /// Returns the next 32 bits of the stream whose state is in these four variables.
+    /// Returns the next 32 bits of the stream whose state begins with `w0` and ends with `w3`.
     @inline(__always)
-    static func next(_ w0: inout UInt32, _ w1: inout UInt32, _ w2: inout UInt32, _ w3: inout UInt32) -> UInt32
-    {
-        let result = rotateLeft(w0 &+ w3, by: 7) &+ w0
+    static func word(_ w0: UInt32, _ w3: UInt32) -> UInt32 { rotateLeft(w0 &+ w3, by: 7) &+ w0 }
+
+    /// Moves the stream whose state is in these four variables past its next 32 bits.
+    @inline(__always)
+    static func advance(_ w0: inout UInt32, _ w1: inout UInt32, _ w2: inout UInt32, _ w3: inout UInt32) {
         let shifted = w1 << 9
         w2 ^= w0
         w3 ^= w1
@@ -46,19 +52,6 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         w0 ^= w3
         w2 ^= shifted
         w3 = rotateLeft(w3, by: 11)
-        return result
-    }
-
-    /// Undoes one call to ``next()`` by undoing its operations in reverse order.
-    mutating func goBack() {
-        words.3 = rotateLeft(words.3, by: 32 - 11)
-        words.0 ^= words.3
-        // This is x ^ x << 9, where x is the value of w2 before `w2 ^= shifted`. The next line computes x.
-        let mixed = words.2 ^ words.1 << 9
-        words.2 = mixed ^ mixed << 9 ^ mixed << 18 ^ mixed << 27
-        words.1 ^= words.2
-        words.2 ^= words.0
-        words.3 ^= words.1
     }
 
     /// Returns a random number in `0 ..< count`: draws one word, and takes the high 32 bits of word x count.
