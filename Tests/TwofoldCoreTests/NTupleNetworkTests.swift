@@ -120,8 +120,11 @@ extension NTupleNetwork {
         }
         #expect(refusal(Form(tuples: [[0]], exponents: 1, isSymmetric: true))?.field == "exponents")
         #expect(refusal(Form(tuples: [[0]], exponents: 33, isSymmetric: true))?.field == "exponents")
-        let large = Form(tuples: [Array(0..<12)], exponents: 32, isSymmetric: true)
+        let large = Form(
+            tuples: [[Int]](repeating: Array(0..<12), count: 256), exponents: 32, isSymmetric: true)
         #expect(refusal(large)?.kind == .resourceExhausted)
+        let size = "the network's weights take 1180591620717411303424 bytes"
+        #expect(refusal(large)?.message.hasPrefix(size) == true)
         // The indices of 2^32 weights and more would not fit into 32 bits.
         let beyond = Form(tuples: [Array(0..<8)], exponents: 16, isSymmetric: true)
         #expect(throws: EnvironmentError.self) {

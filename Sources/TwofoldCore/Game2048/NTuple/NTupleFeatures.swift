@@ -42,14 +42,18 @@ struct NTupleFeatures: Sendable {
         }
         // The indices of the weights are UInt32.
         let maxBytes = min(maxBytes, 4 * Int(UInt32.max))
-        guard let bytes = form.bytes, bytes <= maxBytes else {
+        // because: 256 tables of 32^12 weights take 2^70 bytes.
+        let bytes = form.tuples.reduce(0 as UInt128) { sum, tuple in
+            sum + tuple.reduce(4 as UInt128) { size, _ in size * UInt128(form.exponents) }
+        }
+        guard bytes <= maxBytes else {
             throw .exhausted(
                 "tuples",
-                "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; the limit for a "
-                    + "policy is \(maxBytes) bytes (--max-policy-bytes, or TWOFOLD_MAX_POLICY_BYTES)")
+                "the network's weights take \(bytes) bytes; the limit for a policy is \(maxBytes) bytes "
+                    + "(--max-policy-bytes, or TWOFOLD_MAX_POLICY_BYTES)")
         }
         self.form = form
-        self.bytes = bytes
+        self.bytes = Int(bytes)
         cells = rows * columns
         let images = form.isSymmetric ? boardImages(rows: rows, columns: columns) : [Array(0..<cells)]
         (tuples, self.images) = (form.tuples.count, images.count)

@@ -33,23 +33,6 @@ public final class NTupleNetwork: @unchecked Sendable {
             self.exponents = exponents
             self.isSymmetric = isSymmetric
         }
-
-        /// The total size of the weights in bytes; nil if the number overflows.
-        public var bytes: Int? {
-            var bytes = 0
-            for tuple in tuples {
-                var size = 4
-                for _ in tuple {
-                    let (product, overflows) = size.multipliedReportingOverflow(by: exponents)
-                    guard !overflows else { return nil }
-                    size = product
-                }
-                let (sum, overflows) = bytes.addingReportingOverflow(size)
-                guard !overflows else { return nil }
-                bytes = sum
-            }
-            return bytes
-        }
     }
 
     /// The weights that a board selects.
