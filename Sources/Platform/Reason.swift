@@ -1,9 +1,7 @@
 /// An error whose text tells the user why an operation failed.
 public struct Reason: Error, CustomStringConvertible {
-    /// The text for the user.
     public let description: String
 
-    /// Creates an error with this text.
     public init(_ description: String) { self.description = description }
 }
 

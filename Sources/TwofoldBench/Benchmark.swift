@@ -21,11 +21,8 @@ public struct BenchmarkPlan: Sendable {
 public struct BenchmarkRow: Encodable, Sendable {
     /// The game: "2048", "2048 on 3 x 3", "Concentration".
     public let game: String
-    /// The measured engine.
     public let engine: String
-    /// The number of boards in a batch.
     public let boards: Int
-    /// The number of threads that step a batch.
     public let threads: Int
     /// The boards stepped per second in the median round.
     public let median: Double
@@ -43,9 +40,7 @@ public struct BenchmarkRow: Encodable, Sendable {
 
 /// The signature of one engine, for one thread count and one chunk size.
 public struct BenchmarkSignature: Encodable, Sendable {
-    /// The engine.
     public let engine: String
-    /// The number of threads that stepped the batch.
     public let threads: Int
     /// The number of lanes in a chunk.
     public let chunk: Int

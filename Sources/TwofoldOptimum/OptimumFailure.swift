@@ -2,10 +2,8 @@
 public struct OptimumFailure: Error, CustomStringConvertible {
     /// The reason, as one sentence.
     public let description: String
-    /// The kind of failure.
     public let kind: Kind
 
-    /// The kinds of failure.
     public enum Kind: Sendable {
         /// The table's file is damaged. The failure persists until the file changes.
         case damagedTable

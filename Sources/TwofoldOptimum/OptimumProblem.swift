@@ -19,7 +19,6 @@ public struct OptimumProblem: Hashable, Sendable {
     public let fourProbability: Double
     /// The number of tiles on a new board.
     public let startTiles: Int
-    /// The quantity to maximise.
     public let objective: Objective
     /// The exponent of the tile that ends the game: the goal of the objective `goal`, or the tile at which
     /// the game stops; 0 if no tile ends the game.

@@ -20,7 +20,6 @@ public struct ServerConfiguration: Sendable {
     /// instead.
     public var encryption: (keys: CurveKeyPair, clients: String)?
 
-    /// Creates the configuration of a server that listens on these endpoints.
     public init(endpoints: [String], _ service: ServiceSettings) {
         self.endpoints = endpoints
         self.service = service

@@ -25,7 +25,6 @@ public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
 /// A secret key and the public key that belongs to it. Only `secretText` reveals the secret key. Prints, logs and dumps
 /// show only the public key.
 public struct CurveKeyPair: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// The public key.
     public let publicKey: CurvePublicKey
     /// The secret key in Z85. Use it only to write the key file.
     public let secretText: String

@@ -5,7 +5,6 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
 
     private(set) var bits: UInt128
 
-    /// Makes an empty set.
     public init() { bits = 0 }
 
     init(bits: UInt128) { self.bits = bits }
@@ -15,14 +14,11 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
         bits = count == CardSet.capacity ? .max : (1 << UInt128(count)) - 1
     }
 
-    /// Returns true if the set contains a card.
     @inline(__always)
     public func contains(_ card: Int) -> Bool { (bits &>> UInt128(card)) & 1 == 1 }
 
-    /// Whether the set is empty.
     public var isEmpty: Bool { bits == 0 }
 
-    /// The number of cards in the set.
     public var count: Int { bits.nonzeroBitCount }
 
     @inline(__always)

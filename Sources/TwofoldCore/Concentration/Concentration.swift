@@ -17,16 +17,13 @@ public struct Concentration: Game {
         public var symbols: Int?
         /// The maximum number of peeks in an episode. 0 removes the peek action; nil means no limit.
         public var peeks: Int?
-        /// The value that matched cards have in observations.
         public var matchedCards = MatchedCards.removed
-        /// The effect of an action that the action mask forbids.
         public var illegalAction = IllegalAction.noop
         /// Whether the observation has one more element after the cards: the last action.
         public var observesLastAction = false
         /// Whether the infos include the symbols of all cards.
         public var reportsDeck = false
 
-        /// Makes the default arguments.
         public init() {}
     }
 
@@ -48,12 +45,9 @@ public struct Concentration: Game {
         case terminate
     }
 
-    /// The state of one game.
     public typealias State = CardTable
 
-    /// The arguments of the environment.
     public let config: Config
-    /// The number of cards.
     public let cards: Int
     /// The number of different symbols.
     public let symbols: Int

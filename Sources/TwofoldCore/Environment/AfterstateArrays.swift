@@ -1,8 +1,6 @@
 /// The arrays of a board's afterstates. An afterstate is the board after an action, before the spawn.
 public struct AfterstateArrays: Sendable {
-    /// The name, type and shape of each array.
     public let specs: [ArraySpec]
-    /// The number of actions.
     let actions: Int
     /// The afterstate of each action. An illegal action leaves the board unchanged.
     let boards: ArrayKey<UInt8>

@@ -2,7 +2,6 @@
 public struct ArraySpec: Equatable, Sendable {
     /// The name that users see, for example "observation" or "action_mask".
     public let name: String
-    /// The element type.
     public let dtype: DataType
     /// The shape for one lane. In a batch, the array has a leading axis of lanes.
     public let shape: [Int]
@@ -14,7 +13,6 @@ public struct ArraySpec: Equatable, Sendable {
         self.shape = shape
     }
 
-    /// The number of bytes for one lane.
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
@@ -25,10 +23,8 @@ public struct ArrayKey<Element: ArrayElement>: Sendable {
 
 /// The arrays of a reply, in order.
 public struct ArrayList: Sendable {
-    /// The name, type and shape of each array.
     public private(set) var specs: [ArraySpec] = []
 
-    /// Makes an empty list.
     public init() {}
 
     /// Adds an array to the end of the list and returns its key.
@@ -45,7 +41,6 @@ public struct ArrayList: Sendable {
 
 /// A Swift type that the elements of an array can have.
 public protocol ArrayElement: BitwiseCopyable, Sendable {
-    /// The ``DataType`` of the Swift type.
     static var dtype: DataType { get }
 }
 
@@ -83,7 +78,6 @@ public enum DataType: Sendable {
 
 /// The observation space of one board: an array of bytes in a closed range.
 public struct ObservationSpace: Equatable, Sendable {
-    /// The shape of one observation.
     public let shape: [Int]
     /// The smallest and the largest value of an element.
     public let range: ClosedRange<UInt8>

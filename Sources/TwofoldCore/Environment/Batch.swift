@@ -10,9 +10,7 @@ internal import Platform
 /// Only one caller at a time may use a batch. A call may spread its work over several threads, and returns when all
 /// lanes are done. A call that throws leaves the batch unchanged.
 public final class Batch {
-    /// The game that the boards play.
     public let game: any Game
-    /// The options of the batch.
     public let options: BatchOptions
     /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
     public let resetArrays: [ArraySpec]
@@ -113,9 +111,7 @@ public final class Batch {
     var hasPasses: Bool { !passes.isEmpty }
     /// The number of boards.
     public var lanes: Int { options.lanes }
-    /// The autoreset mode, which decides what happens to a lane after its episode has ended.
     public var autoreset: AutoresetMode { options.autoreset }
-    /// The observation space of one board.
     public var observationSpace: ObservationSpace { game.observationSpace }
     /// The space of the boards in ``ResetInput/boards``.
     public var boardSpace: ObservationSpace { game.boardSpace }

@@ -28,7 +28,6 @@ public struct BatchArrays: @unchecked Sendable {
             self.arrays.dropFirst(arrays).map { Rows(base: $0.base + rows * $0.stride, stride: $0.stride) })
     }
 
-    /// Returns one lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
@@ -62,7 +61,6 @@ public struct LaneRow {
     fileprivate let arrays: BatchArrays
     fileprivate let lane: Int
 
-    /// The lane's row in the array of `key`.
     @inline(__always)
     subscript<Element>(key: ArrayKey<Element>) -> ArrayRow<Element> {
         ArrayRow(address: arrays.address(key, lane: lane))
@@ -79,7 +77,6 @@ public struct LaneRow {
 struct ArrayRow<Element: ArrayElement> {
     fileprivate let address: UnsafeMutableRawPointer
 
-    /// Writes one element of the row.
     @inline(__always)
     func store(_ value: Element, at element: Int = 0) {
         address.storeBytes(

@@ -2,7 +2,6 @@
 public struct BatchOptions: Sendable {
     /// The number of boards, at least 1.
     public var lanes: Int
-    /// The autoreset mode of all lanes.
     public var autoreset: AutoresetMode
     /// The number of steps after which an episode is truncated; nil means never.
     public var maxEpisodeSteps: Int?
@@ -17,7 +16,6 @@ public struct BatchOptions: Sendable {
     /// The function that the batch calls to reserve memory before each allocation.
     public var reserve: MemoryReserve = { _ in }
 
-    /// Makes options for a batch.
     public init(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
         workers: Workers = Workers(threads: 1), engine: Engine = .automatic

@@ -16,7 +16,6 @@ package enum Checksum {
         return tables
     }()
 
-    /// Returns the checksum of these bytes.
     package static func of(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
         tables.withUnsafeBufferPointer { tables in
             var sum = UInt32.max

@@ -2,7 +2,6 @@ package import Platform
 
 /// The error for a request that an environment refuses. A refused request changes nothing.
 public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The kinds of refusal.
     public enum Kind: Sendable {
         /// The argument is invalid in every state of the lane.
         case invalidArgument
@@ -14,7 +13,6 @@ public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConverti
         case notFound
     }
 
-    /// The kind of refusal.
     public let kind: Kind
     /// The name of the invalid argument, as users write it.
     public let field: String

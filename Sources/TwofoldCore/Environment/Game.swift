@@ -7,7 +7,6 @@ public import Platform
 public protocol Game: Sendable {
     /// The state of one board.
     associatedtype State: Sendable
-    /// The game's reward terms.
     associatedtype Term: RewardTerm
     /// The effect of one played action, from which reward terms and extra infos are computed.
     associatedtype Transition: GameTransition
@@ -18,7 +17,6 @@ public protocol Game: Sendable {
     /// The key of a requested extra info's array.
     associatedtype ExtraKey: Sendable
 
-    /// The observation space of one board.
     var observationSpace: ObservationSpace { get }
     /// The space of the boards that ``start(_:from:)`` accepts; by default the observation space.
     var boardSpace: ObservationSpace { get }
@@ -93,7 +91,6 @@ public protocol Game: Sendable {
 }
 
 extension Game {
-    /// The names of the game's reward terms.
     public static var rewardTermNames: [String] { Term.allCases.map(\.rawValue) }
     /// The names of the extra infos that a step reports if the user requests them.
     public static var extraInfoNames: [String] { TransitionReport<Self>.names }

@@ -11,7 +11,6 @@ public struct ResetInput: @unchecked Sendable {
     /// The board of ``Batch/boardSpace`` that each lane starts from. Nil means a random start.
     public var boards: UnsafeRawBufferPointer?
 
-    /// Makes a reset request with these arrays.
     public init(
         seeds: UnsafeRawBufferPointer? = nil, mask: UnsafeRawBufferPointer? = nil,
         boards: UnsafeRawBufferPointer? = nil
@@ -21,7 +20,6 @@ public struct ResetInput: @unchecked Sendable {
         self.boards = boards
     }
 
-    /// Returns true if the request resets a lane.
     @inline(__always)
     public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] != 0 } ?? true }
 

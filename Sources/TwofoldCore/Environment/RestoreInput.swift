@@ -15,7 +15,6 @@ public struct RestoreInput: @unchecked Sendable {
     /// The return so far in each record's episode; nil if the snapshot has no returns.
     public var returns: SavedReturns?
 
-    /// Makes a request that restores these lanes from these records.
     public init(
         lanes: [Int], rows: [Int], seeds: UnsafeRawBufferPointer?, records: UnsafeRawBufferPointer,
         returns: SavedReturns? = nil

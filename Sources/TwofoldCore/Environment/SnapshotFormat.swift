@@ -26,7 +26,6 @@ public struct SnapshotFormat: Sendable {
     /// Whether the environment tracks the returns of episodes.
     private let hasReturns: Bool
 
-    /// Makes the snapshot format of an environment.
     public init(environmentID: String, rules: [Rule], recordSize: Int, hasReturns: Bool = false) {
         let lines = [Rule("environment_id", environmentID)] + rules
         self.rules = Array(lines.map { "\($0.name)=\($0.value)\n" }.joined().utf8)
@@ -189,7 +188,6 @@ public struct SavedStreams {
         }
     }
 
-    /// The four words of a row's stream.
     public subscript(row: Int) -> Generator.Words { bytes.streamWords(at: 16 * row) }
 }
 
@@ -205,7 +203,6 @@ public struct SavedReturns {
         }
     }
 
-    /// The episode return in a row.
     public subscript(row: Int) -> Double {
         Double(
             bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * row, as: UInt64.self)))
@@ -215,7 +212,6 @@ public struct SavedReturns {
 // MARK: streams as bytes, for records and policies alike
 
 extension UnsafeRawBufferPointer {
-    /// Returns the four words of the random stream at `offset`.
     func streamWords(at offset: Int) -> Generator.Words {
         func word(_ index: Int) -> UInt32 {
             UInt32(littleEndian: loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self))
@@ -225,7 +221,6 @@ extension UnsafeRawBufferPointer {
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// Writes the four words of a random stream at `offset`.
     func storeStreamWords(_ words: Generator.Words, at offset: Int) {
         for (index, word) in [words.0, words.1, words.2, words.3].enumerated() {
             storeBytes(of: word.littleEndian, toByteOffset: offset + 4 * index, as: UInt32.self)

@@ -6,7 +6,6 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     /// The exponents of all cells.
     public var bits: UInt64
 
-    /// Makes a board from the exponents of all cells.
     @inlinable
     public init(bits: UInt64) { self.bits = bits }
 
@@ -26,7 +25,6 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
         bits = UInt64(r0) | UInt64(r1) << 16 | UInt64(r2) << 32 | UInt64(r3) << 48
     }
 
-    /// The board with rows and columns exchanged.
     @inlinable @inline(__always)
     public var transposed: Bitboard {
         // a b     a c        First exchange b and c in each 2 x 2 block; they are 12 bits apart.

@@ -47,13 +47,11 @@ final class BlockStorage: @unchecked Sendable {
             afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
 
-    /// Returns the block of a lane.
     @inline(__always)
     func block(of lane: Int) -> KernelBlock {
         KernelBlock(blocks + lane / KernelBlock.lanes * KernelBlock.size)
     }
 
-    /// Returns a worker's scratch memory.
     func scratch(_ worker: Int) -> KernelScratch { KernelScratch(scratches + worker * KernelScratch.size) }
 
     /// Returns the address of 64 actions, starting with the action of lane `first`. If fewer than 64 lanes are left,

@@ -1,7 +1,6 @@
 /// The potentials that the potential terms of a reward compute from a board. All potentials are integers. Unless stated
 /// otherwise, an empty cell counts as exponent 0.
 extension Board {
-    /// The sum of the exponents.
     var exponentSum: Int {
         var sum = 0
         for cell in 0..<count { sum += Int(self[cell]) }

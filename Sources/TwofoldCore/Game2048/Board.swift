@@ -31,9 +31,7 @@ public struct Board: Equatable, Sendable {
         for (cell, exponent) in exponents.enumerated() { cells[cell] = exponent }
     }
 
-    /// The number of rows.
     public var rows: Int { Int(rowCount) }
-    /// The number of columns.
     public var columns: Int { Int(columnCount) }
     /// The number of cells.
     public var count: Int { rows * columns }
@@ -68,7 +66,6 @@ public struct Board: Equatable, Sendable {
         return sum
     }
 
-    /// Returns true if both boards have the same size and the same tiles.
     public static func == (left: Board, right: Board) -> Bool {
         guard left.rowCount == right.rowCount, left.columnCount == right.columnCount else { return false }
         for cell in 0..<left.count where left.cells[cell] != right.cells[cell] { return false }

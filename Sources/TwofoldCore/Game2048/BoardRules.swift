@@ -49,7 +49,6 @@ public struct BoardRules: Sendable {
         (moveArrays, legalArrays, spawnArrays) = (move.specs, legal.specs, spawn.specs)
     }
 
-    /// The rows and columns of a board.
     public var boardShape: [Int] { [rows, columns] }
     /// The number of cells of a board. A board has one byte per cell.
     public var cells: Int { rows * columns }

@@ -17,10 +17,8 @@ public struct Game2048: Game {
         public var fourProbability = 0.1
         /// The number of tiles on a new board, 1 ... cells - 1.
         public var startTiles = 2
-        /// The effect of an illegal action (one that would move no tile).
         public var illegalAction = IllegalAction.noop
 
-        /// Makes the default arguments.
         public init() {}
     }
 
@@ -34,20 +32,17 @@ public struct Game2048: Game {
 
     /// The state of one board.
     public struct State: Equatable, Sendable {
-        /// The tiles on the board.
         public internal(set) var board: Board
         /// The sum of the values of all merged tiles in this episode.
         public internal(set) var score = 0
         /// The number of legal moves in this episode.
         public internal(set) var moves: Int32 = 0
-        /// The legal actions on the board.
         public internal(set) var legalActions = LegalActions()
     }
 
     /// The largest exponent that a start board from the client may have.
     public static let maxGivenExponent: UInt8 = 20
 
-    /// The arguments of the environment.
     public let config: Config
     let spawnLaw: SpawnLaw
     let goalExponent: UInt8

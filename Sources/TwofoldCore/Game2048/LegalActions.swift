@@ -2,16 +2,13 @@
 public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
     private var bits: UInt8 = 0
 
-    /// The empty set.
     public init() {}
 
     /// Whether no action is legal. The game is then over.
     public var isEmpty: Bool { bits == 0 }
 
-    /// Returns true if an action is in the set.
     public func contains(_ direction: Direction) -> Bool { bits & (1 << direction.rawValue) != 0 }
 
-    /// Adds an action.
     public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
 
     /// Adds the actions that move a tile from one of two neighbouring cells to the other. `first` and `second` are the

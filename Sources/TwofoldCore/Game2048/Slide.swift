@@ -16,7 +16,6 @@ public struct Slide: Equatable, Sendable {
     public private(set) var mergeScore = 0
     /// The exponents of the merged tiles, each in its cell of the afterstate, with 0 in all other cells.
     public private(set) var merges: Board
-    /// The number of merges.
     public private(set) var mergeCount = 0
     /// Whether any tile moved; false for an illegal action.
     public private(set) var moved = false

@@ -92,7 +92,6 @@ public struct BatchRollout {
 
     /// The completed part of a rollout.
     public struct Progress: Sendable {
-        /// The number of completed steps.
         public var steps = 0
         /// The number of rows written to the final arrays: one for each episode that ended in SAME_STEP.
         public var finals = 0

@@ -12,9 +12,7 @@ public protocol Policy: AnyObject {
 /// `@unchecked Sendable` because nothing writes to the rows, one worker writes each lane's action, and the
 /// memory outlives the call.
 public struct PolicyView: @unchecked Sendable {
-    /// The batch.
     package let batch: Batch
-    /// The number of lanes.
     package let lanes: Int
     /// The number of actions, legal or not.
     let actionCount: Int

@@ -30,7 +30,6 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         self.words = words
     }
 
-    /// Returns the next 32 bits.
     @inline(__always)
     public mutating func next() -> UInt32 {
         let word = Self.word(words.0, words.3)
@@ -63,7 +62,6 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         Int((UInt64(next()) &* UInt64(count)) >> 32)
     }
 
-    /// Returns true if both streams have the same state.
     public static func == (left: Generator, right: Generator) -> Bool {
         left.words == right.words
     }

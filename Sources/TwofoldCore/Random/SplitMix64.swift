@@ -10,7 +10,6 @@ public struct SplitMix64: Sendable {
         state = seed
     }
 
-    /// Returns the next 64 bits.
     public mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var word = state

@@ -6,7 +6,6 @@
 /// in Double in the order of the steps, as in Gymnasium's RecordEpisodeStatistics. A pass after the step computes the
 /// sums, but only if the user requests this info.
 public final class EpisodeReturns: StepPass {
-    /// The info's name.
     static let name = "episode_return"
 
     private let sums: LaneStorage<Double>

@@ -14,7 +14,6 @@ public struct RewardSpec: Equatable, Sendable {
         /// The term's other arguments: "gamma" for a potential, and "table" for a term with a table.
         public var parameters: [Parameter]
 
-        /// Makes a term with its weight and parameters.
         public init(_ name: String, weight: Double = 1, parameters: [Parameter] = []) {
             self.name = name
             self.weight = weight
@@ -30,12 +29,10 @@ public struct RewardSpec: Equatable, Sendable {
 
     /// One named argument of a term.
     public struct Parameter: Equatable, Sendable {
-        /// The name of the argument.
         public var name: String
         /// The argument's numbers. A single number is a one-element list.
         public var values: [Double]
 
-        /// Makes a parameter with its numbers.
         public init(_ name: String, _ values: [Double]) {
             self.name = name
             self.values = values
@@ -64,7 +61,6 @@ public protocol RewardTerm: RawRepresentable<String>, CaseIterable, Equatable, S
 
 /// The shape and range of a reward term's table.
 public struct RewardTable: Equatable, Sendable {
-    /// The number of entries.
     public let count: Int
     /// Whether the entries must be integers.
     public let isInteger: Bool

@@ -9,7 +9,6 @@ public struct Moment: Comparable, Sendable {
     /// The nanoseconds since the clock's start.
     public let nanoseconds: Int
 
-    /// Makes the moment this many nanoseconds after the clock's start.
     public init(nanoseconds: Int) { self.nanoseconds = nanoseconds }
 
     /// The present moment on the system's clock.
@@ -19,20 +18,16 @@ public struct Moment: Comparable, Sendable {
         return Moment(nanoseconds: time.tv_sec * 1_000_000_000 + time.tv_nsec)
     }
 
-    /// Returns true if the left moment is earlier.
     public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// Returns the moment that is later by this duration.
     public static func + (moment: Moment, time: Duration) -> Moment {
         Moment(nanoseconds: moment.nanoseconds + Int(time / .nanoseconds(1)))
     }
 
-    /// Returns the moment that is earlier by this duration.
     public static func - (moment: Moment, time: Duration) -> Moment {
         Moment(nanoseconds: moment.nanoseconds - Int(time / .nanoseconds(1)))
     }
 
-    /// Returns the time from the right moment to the left one.
     public static func - (left: Moment, right: Moment) -> Duration {
         .nanoseconds(left.nanoseconds - right.nanoseconds)
     }
@@ -43,7 +38,6 @@ public struct Clock: Sendable {
     /// The function that returns the present moment. Any thread may call it.
     public let now: @Sendable () -> Moment
 
-    /// Makes a clock that calls `now`.
     public init(now: @escaping @Sendable () -> Moment) { self.now = now }
 
     /// The system's monotonic clock.

@@ -112,7 +112,6 @@ final class BitSet: @unchecked Sendable {
         return words[word].bitwiseOr(mask, ordering: .relaxed).oldValue & mask == 0
     }
 
-    /// Removes a number.
     @inline(__always)
     func remove(_ number: Int) {
         let (word, mask) = place(number)

@@ -6,7 +6,6 @@ public import TwofoldCore
 public final class OptimalPolicy: Policy {
     private let table: OptimumTable
 
-    /// Makes the optimal policy of this table.
     public init(_ table: OptimumTable) { self.table = table }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {

@@ -28,7 +28,6 @@ final class OptimumPass: StepPass, @unchecked Sendable {
     /// The action values: four for each lane.
     private let values: UnsafeMutablePointer<Float>
 
-    /// The requested infos.
     private var requested: [OptimumInfo] = []
     private var boards: BatchKeys?
     private var step = Keys()

@@ -138,19 +138,15 @@ final class ForwardPass {
 }
 
 extension LayerRows {
-    /// Makes rows that hold these boards.
     convenience init(_ boards: [UInt64]) throws(SystemError) {
         try self.init(bytes: 8 * boards.count)
         boards.withUnsafeBytes { memory.copyMemory(from: $0) }
     }
 
-    /// The number of boards in these rows.
     var boardCount: Int { memory.count / 8 }
 
-    /// Returns one of the boards.
     @inline(__always)
     func board(_ index: Int) -> UInt64 { memory.load(fromByteOffset: 8 &* index, as: UInt64.self) }
 
-    /// All boards of these rows.
     var boards: [UInt64] { (0..<boardCount).map { board($0) } }
 }

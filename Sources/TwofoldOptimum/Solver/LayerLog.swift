@@ -66,7 +66,6 @@ final class LayerLog {
         return WordChecksum.of(body) == checksum ? layer : nil
     }
 
-    /// Appends a layer.
     func append(tileSum: Int, ended: Int = 0, rows: LayerRows) throws(SystemError) {
         let rows = UnsafeRawBufferPointer(rows.memory)
         let count = rows.count / rowBytes
@@ -81,7 +80,6 @@ final class LayerLog {
         end += whole.memory.count
     }
 
-    /// Reads the rows of a layer.
     func rows(of layer: Layer) throws(SystemError) -> LayerRows {
         let rows = try LayerRows(bytes: layer.rows * rowBytes)
         guard try file.read(into: rows.memory, at: layer.offset) == rows.memory.count else {

@@ -17,9 +17,7 @@ public struct OptimumSolver: Sendable {
         case play
     }
 
-    /// The progress of a solver.
     public struct Progress: Sendable {
-        /// The current stage.
         public let stage: Stage
         /// The tile sum of the last finished layer; 0 if the stage has no layers.
         public let tileSum: Int
@@ -30,7 +28,6 @@ public struct OptimumSolver: Sendable {
     private let problem: OptimumProblem
     private let workers: Workers
 
-    /// Makes a solver that runs on these threads.
     public init(_ problem: OptimumProblem, workers: Workers) {
         self.problem = problem
         self.workers = workers

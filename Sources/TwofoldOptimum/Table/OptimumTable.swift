@@ -1,8 +1,6 @@
 /// The optimal values of all reachable boards of a problem.
 public final class OptimumTable: Sendable {
-    /// The problem that the table solves.
     public let problem: OptimumProblem
-    /// The key statistics of optimal play.
     public let results: OptimumResults
     /// The number of boards with values.
     let records: Int

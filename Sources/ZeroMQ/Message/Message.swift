@@ -22,7 +22,6 @@ internal import CZeroMQ
 public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
-    /// Creates an empty message.
     public init() {
         raw = zmq_msg_t()
         // because: zmq_msg_init always returns 0.

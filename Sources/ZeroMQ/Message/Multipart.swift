@@ -15,7 +15,6 @@ public struct Multipart: ~Copyable {
     /// The number of frames.
     public private(set) var count = 0
 
-    /// Creates a message without frames.
     public init() { storage = .allocate(capacity: 8) }
 
     deinit {
@@ -36,7 +35,6 @@ public struct Multipart: ~Copyable {
         }
     }
 
-    /// Appends a frame.
     public mutating func append(_ frame: consuming Message) {
         if count == storage.count { grow() }
         storage.initializeElement(at: count, to: frame)

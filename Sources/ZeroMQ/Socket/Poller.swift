@@ -24,10 +24,8 @@ public struct Poller: ~Copyable {
     /// The sockets of the items.
     private var sockets: [SocketHandle] = []
 
-    /// Creates an empty poller.
     public init() {}
 
-    /// Adds a socket.
     public mutating func add(_ socket: borrowing Socket) -> Item {
         sockets.append(socket.handle)
         return add(zmq_pollitem_t(socket: socket.pointer, fd: -1, events: CShort(ZMQ_POLLIN), revents: 0))

@@ -13,12 +13,9 @@
 public struct Heuristic: Equatable, Sendable {
     /// The weights that differ between outer and inner lines.
     public struct Line: Equatable, Sendable {
-        /// The weight of monotonicity.
         public var monotonicity: Double
-        /// The weight of crowding.
         public var crowding: Double
 
-        /// Makes the weights of outer or inner lines.
         public init(monotonicity: Double, crowding: Double) {
             self.monotonicity = monotonicity
             self.crowding = crowding

@@ -4,9 +4,7 @@ struct NTupleFeatures: Sendable {
     /// The allowed number of tuples, and the allowed number of cells in each tuple.
     private static let limits = (tuples: 1...256, cells: 1...12)
 
-    /// The tuples and the indexing of their tables.
     let form: NTupleNetwork.Form
-    /// The number of cells on a board.
     let cells: Int
     /// The number of tuples, and the number of images of a board.
     let (tuples, images): (Int, Int)
@@ -68,7 +66,6 @@ struct NTupleFeatures: Sendable {
         (self.lists, self.tables) = (lists, tables)
     }
 
-    /// The number of features.
     var count: Int { tuples * images }
 
     /// Returns the features of a tuple, one for each image.

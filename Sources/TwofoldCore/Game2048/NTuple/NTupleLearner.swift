@@ -38,7 +38,6 @@ package final class NTupleLearner: @unchecked Sendable {
 
     /// The counts of the moves and games in one call.
     package struct Counts: Sendable {
-        /// The number of moves.
         package var moves = 0
         /// The number of games that have ended.
         package var episodes = 0
@@ -104,9 +103,7 @@ package final class NTupleLearner: @unchecked Sendable {
         actions = previous + batch.lanes * features.cells
     }
 
-    /// The number of boards.
     package var lanes: Int { batch.lanes }
-    /// The number of weights.
     package var weightCount: Int { features.bytes / 4 }
     /// The size of the learner's state in bytes: for each board, its record and the afterstate of its last move.
     package var stateSize: Int { batch.lanes * (batch.recordSize + features.cells) }

@@ -54,7 +54,6 @@ public final class NTupleNetwork: @unchecked Sendable {
         memory = try OwnedMemory(byteCount: features.bytes, for: "tuples")
     }
 
-    /// The tuples and the indexing of their tables.
     public var form: Form { features.form }
     /// The total size of the weights in bytes.
     public var bytes: Int { features.bytes }
