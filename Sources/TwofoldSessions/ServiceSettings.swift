@@ -31,12 +31,10 @@ public struct ServiceSettings: Sendable {
     ///
     /// - Parameters:
     ///   - options: The values of the given flags, by the names in ``numbers``. A flag overrides its variable.
-    ///   - engine: The value of the --engine flag, if given.
     ///   - variable: Returns the text of an environment variable; nil if it is unset or empty. The argument
     ///     "MAX_SESSIONS" means TWOFOLD_MAX_SESSIONS.
     public init(
-        options: [String: Int] = [:], engine: Engine? = nil,
-        variable: (String) throws(Reason) -> String? = Self.variable
+        options: [String: Int] = [:], variable: (String) throws(Reason) -> String? = Self.variable
     ) throws(Reason) {
         self.init(threads: availableProcessors())
         limits.maxBytes = availableMemory() / 2
@@ -56,9 +54,7 @@ public struct ServiceSettings: Sendable {
             }
         }
         if let given = try variable("TABLES") { tables = given }
-        if let engine {
-            self.engine = engine
-        } else if let name = try variable("ENGINE") {
+        if let name = try variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
                 throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine; leave it unset")
             }

@@ -99,8 +99,8 @@ def test_the_table_of_errors_has_each_code() -> None:
 def test_the_states_of_a_session_match_the_ledger() -> None:
     entry = (SOURCES / "TwofoldSessions/Ledger/LedgerEntry.swift").read_text()
     enum = entry.split("private enum State {", 1)[1].split("\n        }", 1)[0]
-    ledger = re.findall(r"case (\w+)\(", enum)
-    assert ledger == ["creating", "idle", "busy", "closed"]
+    new, *ledger = re.findall(r"case (\w+)", enum)
+    assert (new, ledger) == ("new", ["creating", "idle", "busy", "closed"])
     (line,) = re.findall(r"^ \(unknown\).*", drawing("(unknown)"), re.MULTILINE)
     assert re.findall(r"\w+", line) == ["unknown", *ledger]
     (head,) = re.findall(r"^\| a request with the current epoch \|(.*)\|$", PAGE, re.MULTILINE)
