@@ -55,21 +55,6 @@ public struct OptimumProblem: Hashable, Sendable {
         endExponent = hasEnd ? goal : 0
     }
 
-    /// Makes the problem that a table's file describes; nil if no game has this problem.
-    init?(
-        rows: Int, columns: Int, fourProbability: Double, startTiles: Int, objective: Objective,
-        endExponent: Int
-    ) {
-        var config = Game2048.Config()
-        (config.rows, config.columns) = (rows, columns)
-        (config.fourProbability, config.startTiles) = (fourProbability, startTiles)
-        if endExponent != 0 { (config.goal, config.stopAtGoal) = (1 << (endExponent & 31), true) }
-        guard (try? Game2048(config)) != nil, let problem = try? OptimumProblem(config, objective),
-            problem.endExponent == endExponent
-        else { return nil }
-        self = problem
-    }
-
     var cells: Int { rows * columns }
 
     /// The largest exponent on a board where the game continues. With n cells, the maximum is n + 1: a tile with

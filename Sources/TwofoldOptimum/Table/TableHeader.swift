@@ -15,7 +15,7 @@ internal import Platform
 struct TableHeader {
     static let size = 4096
 
-    var problem: OptimumProblem
+    let problem: OptimumProblem
     /// The number of boards with values.
     var records = 0
     var results = OptimumResults()
@@ -26,6 +26,8 @@ struct TableHeader {
     private static let version: UInt64 = 1
     private static let words = 33
     private static let objectives: [OptimumProblem.Objective] = [.score, .moves, .goal]
+    /// The words that describe the problem.
+    private static let ofProblem = 2...7
 
     init(_ problem: OptimumProblem) { self.problem = problem }
 
@@ -34,12 +36,7 @@ struct TableHeader {
         var words = [UInt64](repeating: 0, count: Self.size / 8)
         words[0] = Self.magic
         words[1] = Self.version
-        let numbers = [
-            problem.rows, problem.columns, problem.startTiles,
-            Self.objectives.firstIndex(of: problem.objective)!, problem.endExponent,
-        ]
-        for (index, number) in numbers.enumerated() { words[2 + index] = UInt64(number) }
-        words[7] = problem.fourProbability.bitPattern
+        words.replaceSubrange(Self.ofProblem, with: Self.words(of: problem))
         words[8] = UInt64(results.states)
         words[9] = UInt64(results.terminal)
         words[10] = UInt64(records)
@@ -51,8 +48,16 @@ struct TableHeader {
         return words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
     }
 
-    /// Reads the first bytes of a file. Throws if they are invalid.
-    init(_ bytes: UnsafeRawBufferPointer) throws(Reason) {
+    private static func words(of problem: OptimumProblem) -> [UInt64] {
+        let numbers = [
+            problem.rows, problem.columns, problem.startTiles, objectives.firstIndex(of: problem.objective)!,
+            problem.endExponent,
+        ]
+        return numbers.map(UInt64.init) + [problem.fourProbability.bitPattern]
+    }
+
+    /// Reads the first bytes of a problem's file. Throws if they are invalid or belong to another problem.
+    init(_ bytes: UnsafeRawBufferPointer, of problem: OptimumProblem) throws(Reason) {
         guard bytes.count >= Self.size else {
             throw .init("it has \(bytes.count) bytes; its header alone takes \(Self.size)")
         }
@@ -66,13 +71,10 @@ struct TableHeader {
         guard words[..<Self.words].withUnsafeBytes({ WordChecksum.of($0) }) == words[33] else {
             throw .init("its header's checksum is wrong")
         }
-        guard words[2...6].allSatisfy({ $0 < 64 }), words[8...10].allSatisfy({ $0 < 1 << 32 }),
-            words[5] < UInt64(Self.objectives.count),
-            let problem = OptimumProblem(
-                rows: Int(words[2]), columns: Int(words[3]),
-                fourProbability: Double(bitPattern: words[7]), startTiles: Int(words[4]),
-                objective: Self.objectives[Int(words[5])], endExponent: Int(words[6]))
-        else { throw .init("its header describes impossible rules") }
+        guard Array(words[Self.ofProblem]) == Self.words(of: problem) else {
+            throw .init("it is the table of another problem")
+        }
+        guard words[8...10].allSatisfy({ $0 < 1 << 32 }) else { throw .init("its counts are impossible") }
         self.problem = problem
         records = Int(words[10])
         checksum = words[32]

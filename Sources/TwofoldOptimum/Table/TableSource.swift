@@ -55,12 +55,9 @@ struct TableSource: ~Copyable {
             byteCount: min(TableHeader.size, size), alignment: 8)
         defer { bytes.deallocate() }
         try read(bytes)
-        let header: TableHeader
-        do throws(Reason) { header = try TableHeader(UnsafeRawBufferPointer(bytes)) } catch {
+        do throws(Reason) { return try TableHeader(UnsafeRawBufferPointer(bytes), of: problem) } catch {
             throw damaged(error.description)
         }
-        guard header.problem == problem else { throw damaged("it is the table of \(header.problem.name)") }
-        return header
     }
 
     /// Reads the whole file into reserved memory.
