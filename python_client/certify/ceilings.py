@@ -1,6 +1,6 @@
 """Prints a table of ceilings: the best possible mean returns for Concentration's presets.
 
-    python ceilings.py                                # the table; takes ten minutes and 6 GB
+    python ceilings.py                                # the table; takes ten minutes and 4 GB
     python ceilings.py --only popgym-hard --memory 6
 
 Tests compare the ceilings with played games.

@@ -58,7 +58,7 @@ def concentration(
     Dynamic programming over all such states maximises the return, without rounding rewards to
     float32. Relative errors are about 1e-12. Small memories take seconds. A game close to the
     limit of 3,500,000 states, such as "popgym-hard" with a memory of 8 cards, takes minutes and
-    6 GB.
+    4 GB.
 
     Args:
         memory: The number of remembered cards, 0 or more; None for all cards.
@@ -114,7 +114,7 @@ def best_play(game: Concentration, memory: int | None, name: str = "memory") -> 
     return _solved(game.symbols, copies, capacity, rewards, max_steps)
 
 
-# The largest number of states at the beginning of a turn; that many take 6 GB.
+# The largest number of states at the beginning of a turn; that many take 4 GB.
 _MAX_STATES = 3_500_000
 # A smaller cost of a turn, as a fraction of the largest reward, could be lost in rounding.
 _MIN_COST = 1e-12

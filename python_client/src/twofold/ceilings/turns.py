@@ -13,7 +13,7 @@ import numpy as np
 from twofold.ceilings.memory import Array, Known, Memory, Numbering
 
 _BATCH = 2**16
-"""The number of states explored or solved at once."""
+"""The maximum number of states explored or solved at once."""
 
 
 class StepRewards(NamedTuple):
@@ -48,9 +48,11 @@ class Ways(NamedTuple):
     """uint8 (W,), the choice, as in `Solution`: 0 for a forgotten card, else 1 + k."""
 
 
-class Half(NamedTuple):
-    """All ways to flip the first card of a turn, or all ways to flip the second."""
+class Part(NamedTuple):
+    """All ways to flip a card in some consecutive states."""
 
+    states: slice
+    """The numbers of the states."""
     unknown: Ways
     """The ways to flip a forgotten card, one for each distinct column of a state."""
     known: Ways
@@ -68,20 +70,17 @@ class Game:
     Attributes:
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
-        first: The choices of the first card, which lead from `begins` to `opens`.
-        second: The choices of the second card, which lead from `opens` to `begins`.
-        reached: Entry t contains the number of `begins` reachable in at most t turns, and the
-            number of `opens` that can follow. The last entry counts all states.
-        is_over: bool (begins,), True for states in which all pairs are found.
+        first: The ways to flip the first card, which lead from `begins` to `opens`. Entry t covers
+            the states that are reachable in t turns, but not in fewer.
+        second: The ways to flip the second card, which lead from `opens` to `begins`. Entry t
+            covers the states that can follow from those of `first`, but not from earlier ones.
     """
 
     memory: Memory
     begins: Numbering
     opens: Numbering
-    first: Half
-    second: Half
-    reached: Sequence[tuple[int, int]]
-    is_over: Array
+    first: Sequence[Sequence[Part]]
+    second: Sequence[Sequence[Part]]
 
 
 def explore(symbols: int, copies: int, capacity: int | None) -> Game:
@@ -96,28 +95,21 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
     begins, opens = Numbering(symbols, memory.dtype), Numbering(symbols, memory.dtype)
     start = Known(np.full((1, symbols), copies), np.zeros((1, symbols), np.int64))
     begins.number(memory.pack(start))
-    firsts: list[Half] = []
-    seconds: list[Half] = []
-    reached: list[tuple[int, int]] = [(0, 0)]
-    while len(begins) > reached[-1][0]:
-        with_begins = len(begins)
-        for some in batches(reached[-1][0], with_begins):
-            firsts.append(_first(memory, memory.unpack(begins.rows[some]), opens))
-        for some in batches(reached[-1][1], len(opens)):
-            seconds.append(_second(memory, memory.unpack(opens.rows[some]), begins))
-        reached.append((with_begins, len(opens)))
-    return Game(
-        memory,
-        begins,
-        opens,
-        _joined(firsts),
-        _joined(seconds),
-        reached[1:],
-        np.logical_not(begins.rows.any(axis=1)),
-    )
+    first: list[list[Part]] = []
+    second: list[list[Part]] = []
+    explored = opened = 0
+    while explored < len(begins):
+        new = _batches(explored, len(begins))
+        explored = len(begins)
+        first.append([_first(memory, some, begins, opens) for some in new])
+        second.append(
+            [_second(memory, some, opens, begins) for some in _batches(opened, len(opens))]
+        )
+        opened = len(opens)
+    return Game(memory, begins, opens, first, second)
 
 
-def batches(start: int, end: int) -> Iterator[slice]:
+def _batches(start: int, end: int) -> Iterator[slice]:
     """Yields the states numbered start ... end - 1, in batches of `_BATCH`."""
     for first in range(start, end, _BATCH):
         yield slice(first, min(first + _BATCH, end))
@@ -159,17 +151,19 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
     )
 
 
-def _first(memory: Memory, known: Known, opens: Numbering) -> Half:
+def _first(memory: Memory, states: slice, begins: Numbering, opens: Numbering) -> Part:
     """Returns every way to flip the first card of a turn."""
+    known = memory.unpack(begins.rows[states])
 
     def step(before: Known, column: Array) -> tuple[Array, Array]:
         return opens.number(pack_opened(memory, before, column)), np.full(len(column), FIRST)
 
-    return _half(memory, known, known.in_play - memory.count(known.held), 0, step)
+    return _part(memory, states, known, known.in_play - memory.count(known.held), 0, step)
 
 
-def _second(memory: Memory, known: Known, begins: Numbering) -> Half:
+def _second(memory: Memory, states: slice, opens: Numbering, begins: Numbering) -> Part:
     """Returns every way to flip the second card. A pair leaves play; other cards are remembered."""
+    known = memory.unpack(opens.rows[states])
 
     def step(before: Known, column: Array) -> tuple[Array, Array]:
         match = np.where(before.in_play.sum(axis=1) == 2, LAST_MATCH, MATCH)
@@ -178,20 +172,22 @@ def _second(memory: Memory, known: Known, begins: Numbering) -> Half:
 
     unseen = known.in_play - memory.count(known.held)
     unseen[:, 0] -= 1
-    return _half(memory, known, unseen, 1, step)
+    return _part(memory, states, known, unseen, 1, step)
 
 
-def _half(
+def _part(
     memory: Memory,
+    states: slice,
     known: Known,
     unseen: Array,
     opened: int,
     step: Callable[[Known, Array], tuple[Array, Array]],
-) -> Half:
+) -> Part:
     """Returns every way to flip a card.
 
     Args:
         memory: The memory.
+        states: The numbers of the states.
         known: The knowledge in each state.
         unseen: For each symbol, the number of face-down cards that are not remembered.
         opened: 1 if column 0 belongs to an open card's symbol, else 0.
@@ -214,13 +210,7 @@ def _half(
     rows, column = np.nonzero(unseen)
     unknown = ways(rows, known.held[rows], column, unseen[rows, column], np.zeros_like(rows))
     rows, choice, column, held = memory.take(known.held)
-    return Half(unknown, ways(rows, held, column, np.ones_like(rows), choice + 1))
-
-
-def _joined(halves: Sequence[Half]) -> Half:
-    """Concatenates halves that describe consecutive ranges of states."""
-    unknown, known = zip(*halves, strict=True)
-    return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
+    return Part(states, unknown, ways(rows, held, column, np.ones_like(rows), choice + 1))
 
 
 def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
