@@ -18,12 +18,10 @@ from twofold.integrations.serving import Runner
 
 
 @contextlib.contextmanager
-def serving(
-    game: str = "2048", *, request_seconds: float = 30.0, **arguments: Any
-) -> Iterator[str]:
+def serving(game: str = "2048", **arguments: Any) -> Iterator[str]:
     """Runs a server in a thread of this process; yields its address."""
     app = make_openenv_app(game, **arguments)
-    runner = Runner(app, port=0, extra="openenv", request_seconds=request_seconds)
+    runner = Runner(app, port=0)
     thread = threading.Thread(target=runner.run)
     thread.start()
     try:

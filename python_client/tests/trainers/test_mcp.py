@@ -477,7 +477,7 @@ def test_a_client_without_sessions_can_not_invent_a_session() -> None:
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "_MAX_GAMES", 2)
     server = make_mcp_server()
-    runner = Runner(server.streamable_http_app(), port=0, extra="mcp")
+    runner = Runner(server.streamable_http_app(), port=0)
     thread = threading.Thread(target=runner.run)
     thread.start()
     url = f"{runner.url}/mcp"
@@ -510,7 +510,7 @@ def test_a_game_that_starts_while_its_session_ends_frees_its_place(
         assert has_ended.wait(PATIENCE)
         start(game, seed)
 
-    runner = Runner(make_mcp_server().streamable_http_app(), port=0, extra="mcp")
+    runner = Runner(make_mcp_server().streamable_http_app(), port=0)
     thread = threading.Thread(target=runner.run)
     thread.start()
     url = f"{runner.url}/mcp"
@@ -530,14 +530,6 @@ def test_a_game_that_starts_while_its_session_ends_frees_its_place(
         has_ended.set()
         runner.stop()
         thread.join(PATIENCE)
-
-
-def test_without_uvicorn_the_error_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert cli.main(["mcp", "--http", "--port", "0"]) == cli.FAILED
-    assert "pip install 'twofold[mcp]'" in capsys.readouterr().err
 
 
 def test_a_restarted_server_of_boards_continues_its_games(own_server: Server, mode: str) -> None:

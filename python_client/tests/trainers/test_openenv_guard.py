@@ -16,6 +16,8 @@ pytest.importorskip("openenv", reason="`make openenv-test` has it")
 from openenv.core.generic_client import GenericEnvClient
 from openenv_servers import Connection, serving
 
+from twofold.integrations import serving as http_server
+
 TOO_MUCH = 2**18 + 1
 
 
@@ -212,16 +214,20 @@ def test_a_connection_can_not_join_a_session(url: str) -> None:
         b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health",
     ],
 )
-def test_a_connection_without_a_complete_request_is_closed(sent: bytes) -> None:
-    with serving(request_seconds=0.1) as url, socket.create_connection(address(url)) as half:
+def test_a_connection_without_a_complete_request_is_closed(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.1)
+    with serving() as url, socket.create_connection(address(url)) as half:
         half.settimeout(PATIENCE)
         half.sendall(sent)
         while half.recv(65536):
             pass
 
 
-def test_a_playing_connection_is_not_closed() -> None:
-    with serving(request_seconds=0.1) as url:
+def test_a_playing_connection_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_SECONDS", 0.1)
+    with serving() as url:
         connection = None
         while connection is None:  # on a busy machine, a handshake may be cut off
             with contextlib.suppress(OSError, AssertionError):

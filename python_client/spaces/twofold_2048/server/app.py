@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--host", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=8000)
     arguments = parser.parse_args()
-    runner = Runner(app, arguments.host, arguments.port, extra="openenv")
+    runner = Runner(app, arguments.host, arguments.port)
     print(f"listening on {runner.url}", flush=True)
     runner.run()
 

@@ -9,15 +9,22 @@ import socket
 import sys
 from typing import Any
 
+# OpenEnv and the library for MCP need uvicorn, too.
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
+
 from twofold import _arguments
-from twofold._optional import optional_import
 
 MAX_BYTES = 2**18
 """The maximum size of a message, in bytes. A reset with a reward takes a few kilobytes."""
 
+REQUEST_SECONDS = 30.0
+"""The time limit in seconds for receiving a complete request, counted from when the connection
+opened or the last response ended. Slower connections are closed."""
+
 # The maximum size of the replies that a WebSocket's client has not read.
 _MAX_UNREAD_BYTES = 16 * MAX_BYTES
-_PURPOSE = "servers over HTTP"
 _BACKLOG = 2048
 
 
@@ -28,26 +35,13 @@ class Runner:
         host: The address to listen on.
         port: The port; 0 selects a free one.
         grace: The time in seconds for which open requests and streams continue after a stop signal.
-        extra: The extra of this package that installs uvicorn.
-        request_seconds: The time limit in seconds for receiving a complete request, counted from
-            when the connection opened or the last response ended. Slower connections are closed.
 
     Raises:
         InvalidArgument: The port is out of range, or the host name is malformed.
         OSError: The address can't be bound; `filename` is the host and the port.
     """
 
-    def __init__(
-        self,
-        app: Any,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        grace: int = 5,
-        *,
-        extra: str,
-        request_seconds: float = 30.0,
-    ) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, extra)
+    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 8000, grace: int = 5) -> None:
         port = _arguments.integer("port", port, 0, 65535)
         shown = f"[{host}]" if ":" in host else host
         self._socket = _listen(host, port, f"{shown}:{port}")
@@ -55,8 +49,8 @@ class Runner:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                http=_with_deadline(request_seconds, extra),
-                ws=_with_reader(extra),
+                http=_WithDeadline,
+                ws=_with_reader(),
                 log_level="warning",
                 ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,
@@ -100,52 +94,46 @@ def _listen(host: str, port: int, shown: str) -> socket.socket:
         raise _arguments.wrong("host", host, expected) from None
 
 
-def _with_deadline(seconds: float, extra: str) -> Any:
-    """Returns uvicorn's protocol class for connections, with a deadline for each request.
+class _WithDeadline(AutoHTTPProtocol):  # type: ignore[misc]  # mypy does not see the library
+    """uvicorn's protocol for connections, with a deadline for each request.
 
     Without a deadline, uvicorn would keep a connection that sends nothing, or half a request,
     forever.
     """
-    base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, extra).AutoHTTPProtocol
 
-    class WithDeadline(base):  # type: ignore[misc]  # mypy does not see the library
-        _deadline: asyncio.TimerHandle
+    _deadline: asyncio.TimerHandle
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._deadline.cancel()
-            super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._deadline.cancel()
-            self._deadline = self.loop.call_later(seconds, self._close_if_incomplete)
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self._close_if_incomplete)
 
-        def _close_if_incomplete(self) -> None:
-            cycle = self.cycle
-            is_incomplete = cycle is None or cycle.response_complete or cycle.more_body
-            # A connection that became a WebSocket has another protocol.
-            if is_incomplete and self.transport.get_protocol() is self:
-                self.transport.close()
-
-    return WithDeadline
+    def _close_if_incomplete(self) -> None:
+        cycle = self.cycle
+        is_incomplete = cycle is None or cycle.response_complete or cycle.more_body
+        # A connection that became a WebSocket has another protocol.
+        if is_incomplete and self.transport.get_protocol() is self:
+            self.transport.close()
 
 
-def _with_reader(extra: str) -> Any:
+def _with_reader() -> Any:
     """Returns uvicorn's protocol class for WebSockets, with limits on what a client leaves undone.
 
     uvicorn answers every ping at once, and keeps the answers for a client that never reads. It also
     keeps the fragments of an unfinished message, and empty fragments count towards no limit.
     """
-    auto: Any = optional_import("uvicorn.protocols.websockets.auto", _PURPOSE, extra)
-    base: Any = auto.AutoWebSocketsProtocol
-    if base is None:  # no library for WebSockets is installed, and MCP needs none
+    if AutoWebSocketsProtocol is None:  # no library for WebSockets is installed; MCP needs none
         return "none"
 
-    class WithReader(base):  # type: ignore[misc]  # mypy does not see the library
+    class WithReader(AutoWebSocketsProtocol):  # type: ignore[misc]  # as above
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             is_endless = len(getattr(self, "frames", ())) > MAX_BYTES

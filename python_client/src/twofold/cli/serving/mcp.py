@@ -34,7 +34,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             if f"--{name}" in given:
                 raise InvalidArgument(f"--{name} requires --http", field=name)
     from twofold.integrations.mcp import make_mcp_server
-    from twofold.integrations.serving import Runner
 
     service = endpoint.service_arguments(arguments)
     server = make_mcp_server(arguments.max_games, **service)
@@ -54,9 +53,11 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                 cause = cause.exceptions[0]
             raise cause from None
         os._exit(0)
+    from twofold.integrations.serving import Runner
+
     app = server.streamable_http_app(host=arguments.host)
     # Open streams end only with the server, so the shutdown waits for at most 2 s.
-    runner = Runner(app, arguments.host, arguments.port, grace=2, extra="mcp")
+    runner = Runner(app, arguments.host, arguments.port, grace=2)
     url = f"{runner.url}/mcp"
     yield Result(f"listening on {url}", {"url": url})
     runner.run()

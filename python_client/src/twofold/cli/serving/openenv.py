@@ -65,6 +65,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         keep_episodes=arguments.keep_episodes,
         **game,
     )
-    runner = Runner(app, arguments.host, arguments.port, extra="openenv")
+    runner = Runner(app, arguments.host, arguments.port)
     yield Result(f"listening on {runner.url}", {"url": runner.url, "pid": os.getpid()})
     runner.run()
