@@ -16,7 +16,7 @@ import functools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
@@ -90,11 +90,11 @@ class _Owner(NamedTuple):
 
 @dataclass
 class _Game:
-    """A game and its owner. A call that uses the game holds `lock`."""
+    """A game and its owner. A call that makes or uses the game holds `lock`."""
 
     owner: _Owner
-    text: TextGame
-    memory: PerfectMemory | None
+    text: TextGame | None = None
+    memory: PerfectMemory | None = None
     used: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -151,8 +151,6 @@ class ServedGames:
         self._max_games = _arguments.integer("max_games", max_games, 1)
         self._service = _checked(service)
         self._games: dict[str, _Game] = {}
-        # For each running call to new_game, the owner of the game that it is creating.
-        self._beginning: dict[object, _Owner] = {}
         self._lock = threading.Lock()
         # The default is 40 threads, which could all be waiting for a server that is down.
         self._threads = anyio.CapacityLimiter(_MAX_CALLS)
@@ -178,16 +176,19 @@ class ServedGames:
         if seed is None:
             seed = secrets.randbelow(LARGEST_SEED + 1)
         seed = _arguments.integer("seed", seed, 0, LARGEST_SEED)
-        with self._begin(_owner(context)) as call:
+        new = _Game(_owner(context))
+        with new.lock, contextlib.ExitStack() as undo:
+            game_id = self._add(new)
+            undo.callback(self._remove, game_id)
             text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
-            try:
-                text.start(seed)
-                memory = PerfectMemory(text.env) if name == "concentration" else None
-                game_id = self._add(_Game(_owner(context), text, memory), call)
-            except BaseException:
-                # Otherwise the garbage collector closes it on the thread that serves all clients.
-                text.env.close()
-                raise
+            # Otherwise the garbage collector closes it on the thread that serves all clients.
+            undo.callback(text.env.close)
+            text.start(seed)
+            new.text = text
+            new.memory = PerfectMemory(text.env) if name == "concentration" else None
+            if game_id not in self._games:
+                raise NotFound("the session has ended, and its games were closed")
+            undo.pop_all()
         facts = {"game_id": game_id, "seed": seed, **text.facts()}
         return _result(f"Game {game_id}, seed {seed}.\n{text.text()}", **facts)
 
@@ -235,8 +236,7 @@ class ServedGames:
     def end_game(self, context: Context, game_id: _GameId) -> CallToolResult:
         """End a game that is no longer needed, to make room for others."""
         with self._game(context, game_id) as game:
-            with self._lock:
-                self._games.pop(game_id, None)
+            self._remove(game_id)
             game.text.env.close()
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
@@ -244,9 +244,6 @@ class ServedGames:
         """Closes the games of a session that has ended, including games that are being started."""
         owner = _Owner(session_id)
         with self._lock:
-            self._beginning = {
-                call: other for call, other in self._beginning.items() if other != owner
-            }
             own = [game_id for game_id, game in self._games.items() if game.owner == owner]
             _close([self._games.pop(game_id) for game_id in own])
 
@@ -268,24 +265,10 @@ class ServedGames:
             envs.reset(options={"boards": board[np.newaxis]})
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
 
-    @contextlib.contextmanager
-    def _begin(self, owner: _Owner) -> Iterator[object]:
-        """Records that a game for `owner` is being created. Yields a token for `_add`."""
-        call = object()
-        with self._lock:
-            self._beginning[call] = owner
-        try:
-            yield call
-        finally:
-            with self._lock:
-                self._beginning.pop(call, None)
-
-    def _add(self, game: _Game, call: object) -> str:
+    def _add(self, game: _Game) -> str:
         """Stores a new game, closes idle games to make room, and returns the game's id."""
         game_id = secrets.token_hex(8)
         with self._lock:
-            if call not in self._beginning:
-                raise NotFound("the session has ended, and its games were closed")
             idle = [
                 other_id
                 for other_id, other in self._games.items()
@@ -304,6 +287,10 @@ class ServedGames:
         raise ResourceExhausted(
             f"{len(own)} games are open, which is the maximum; close one with end_game{others}"
         )
+
+    def _remove(self, game_id: str) -> None:
+        with self._lock:
+            self._games.pop(game_id, None)
 
     @contextlib.contextmanager
     def _game(self, context: Context, game_id: object) -> Any:
@@ -397,7 +384,8 @@ def _close(games: list[_Game]) -> None:
     def close() -> None:
         for game in games:
             with game.lock:
-                game.text.env.close()
+                if game.text is not None:
+                    game.text.env.close()
 
     if games:
         threading.Thread(target=close, daemon=True).start()
