@@ -420,10 +420,11 @@ def test_only_small_solutions_are_kept_while_unused(
     assert large() is None
 
 
-def test_two_states_with_the_same_hash_are_not_confused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Numbering, "_hash", lambda _, rows: np.zeros(len(rows), np.uint64))
-    states, row = Numbering(2, np.dtype(np.uint8)), np.array([[1, 2]], np.uint8)
-    assert states.number(row).tolist() == states.find(row).tolist() == [0]
-    assert states.find(row + 1).tolist() == [-1]
-    with pytest.raises(RuntimeError, match="two rows have the same hash"):
-        states.number(row + 1)
+def test_a_row_keeps_its_number_and_an_unknown_row_has_none() -> None:
+    rows = np.array([[1, 0], [256, 0], [1, 0], [0, 1]], np.uint16)
+    states = Numbering(2, np.dtype(np.uint16))
+    numbers = states.number(rows)
+    assert (states.rows[numbers] == rows).all()
+    assert len(states) == 3
+    assert states.number(rows[::-1]).tolist() == numbers[::-1].tolist()
+    assert states.find(np.array([[0, 1], [0, 0]], np.uint16)).tolist() == [numbers[3], -1]

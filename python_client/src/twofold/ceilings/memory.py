@@ -113,46 +113,38 @@ class Numbering:
 
     def __init__(self, width: int, dtype: np.dtype[Any]) -> None:
         self.rows: Array = np.empty((0, width), dtype)
-        # Odd factors for a hash. Rows with equal hashes are compared.
-        rng = np.random.default_rng(2048)
-        self._factors = rng.integers(0, 2**63, width, np.uint64) * np.uint64(2) + np.uint64(1)
-        self._hashes: Array = np.empty(0, np.uint64)
-        self._numbers: Array = np.empty(0, np.int32)
+        # The numbers in the order of the rows' keys.
+        self._sorted: Array = np.empty(0, np.int32)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def find(self, rows: Array) -> Array:
         """Returns the number of each row, (N,), or -1 for a row that has no number."""
-        numbers = self._look_up(self._hash(rows))
-        return np.where((self.rows[numbers] == rows).all(axis=1), numbers, -1)
+        return self._look_up(_keys(rows))[0]
 
     def number(self, rows: Array) -> Array:
         """Returns the number of each row, int32 (N,). Adds new rows with the next numbers."""
-        hashes, first, inverse = np.unique(self._hash(rows), return_index=True, return_inverse=True)
-        numbers = self._look_up(hashes)
+        keys, first, inverse = np.unique(_keys(rows), return_index=True, return_inverse=True)
+        numbers, at = self._look_up(keys)
         (new,) = np.nonzero(numbers < 0)
         if len(new):
             numbers[new] = np.arange(len(self), len(self) + len(new))
-            at = np.searchsorted(self._hashes, hashes[new])
-            self._hashes = np.insert(self._hashes, at, hashes[new])
-            self._numbers = np.insert(self._numbers, at, numbers[new])
+            self._sorted = np.insert(self._sorted, at[new], numbers[new])
             self.rows = np.concatenate([self.rows, rows[first[new]]])
-        numbers = numbers[inverse]
-        if (self.rows[numbers] != rows).any():
-            raise RuntimeError("two rows have the same hash")
-        return numbers
+        return numbers[inverse]
 
-    def _look_up(self, hashes: Array) -> Array:
-        """Returns the number of the row with each hash, or -1."""
+    def _look_up(self, keys: Array) -> tuple[Array, Array]:
+        """Returns the number of each key's row, or -1, and the key's place among the sorted."""
         if not len(self):
-            return np.full(len(hashes), -1, np.int32)
-        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self) - 1)
-        return np.where(self._hashes[at] == hashes, self._numbers[at], np.int32(-1))
+            return np.full(len(keys), -1, np.int32), np.zeros(len(keys), np.intp)
+        known = _keys(self.rows)
+        at = np.searchsorted(known, keys, sorter=self._sorted)
+        numbers = self._sorted[np.minimum(at, len(self) - 1)]
+        return np.where(known[numbers] == keys, numbers, np.int32(-1)), at
 
-    def _hash(self, rows: Array) -> Array:
-        hashes = np.zeros(len(rows), np.uint64)
-        for column, factor in zip(rows.T, self._factors, strict=True):
-            hashes = (hashes ^ column.astype(np.uint64)) * factor
-            hashes ^= hashes >> np.uint64(29)
-        return hashes
+
+def _keys(rows: Array) -> Array:
+    """Returns the rows as strings of bytes, (N,), which can be compared and sorted."""
+    rows = np.ascontiguousarray(rows)
+    return rows.view(f"S{rows.shape[1] * rows.itemsize}")[:, 0]
