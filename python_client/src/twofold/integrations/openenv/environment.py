@@ -154,19 +154,16 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         arguments = self._service.arguments | changed
         is_same = last is not None and last.episode.game.arguments == arguments
         game = None if is_same else self._game(arguments)
+        if last is not None and registry.forget(last, self):
+            self._entry = None
+            if is_same:
+                game = last.episode.game
+            else:
+                last.episode.close()
+        if game is None:  # another connection took over the last episode and its board
+            game = self._game(arguments)
         with contextlib.ExitStack() as undo:
-            if game is not None:
-                undo.callback(game.env.close)
-            if last is not None and registry.forget(last, self):
-                self._entry = None
-                if is_same:
-                    game = last.episode.game
-                    undo.callback(game.env.close)
-                else:
-                    last.episode.close()
-            if game is None:  # another connection took over the last episode and its board
-                game = self._game(arguments)
-                undo.callback(game.env.close)
+            undo.callback(game.env.close)
             seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
             episode = Episode(episode_id or uuid.uuid4().hex, game, self._service.models, seed)
             if self._is_request:  # nobody can play the episode, so its board is closed
