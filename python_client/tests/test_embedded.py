@@ -67,6 +67,7 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
 
 @pytest.mark.usefixtures("_unstarted")
 def test_the_endpoint_embedded_uses_only_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TWOFOLD_LIBRARY", raising=False)
     monkeypatch.setattr(lookup, "_candidates", lambda name: [])
     with pytest.raises(twofold.errors.ServerStartFailed, match=r"libtwofold\.so was not found"):
         twofold.Game2048VectorEnv(2, endpoint="embedded")

@@ -1003,6 +1003,7 @@ def test_a_wrong_variable_of_the_library_is_named(
 
 @pytest.mark.usefixtures("_unstarted")
 def test_without_the_library_a_training_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TWOFOLD_LIBRARY", raising=False)
     monkeypatch.setattr(lookup, "_candidates", lambda name: [])
     with pytest.raises(ServerStartFailed, match=r"libtwofold.so was not found"):
         train(**SMALL, steps=10)
