@@ -49,7 +49,8 @@ private func serve(
     }
     let machine = SessionMachine(
         configuration.service,
-        keys: { [authenticator] in authenticator.map { ($0.names, $0.refused) } ?? ([:], 0) }, at: .now)
+        keys: { [authenticator] in authenticator.map { ($0.names, $0.refused) } ?? ([:], 0) },
+        clock: configuration.clock, at: .now)
     let loop = try ReplyLoop(machine, endpoints, authenticator, configuration, logger)
     var stateDirectory: StateDirectory?
     if let path = configuration.stateDirectory {

@@ -1,3 +1,4 @@
+internal import TwofoldCore
 public import TwofoldSessions
 public import ZeroMQ
 
@@ -13,8 +14,8 @@ public struct ServerConfiguration: Sendable {
     /// The directory where sessions are saved when the server stops, and from which they are restored when it
     /// starts; nil for none.
     public var stateDirectory: String?
-    /// A function called on a queue's thread before each job. Tests use it to delay jobs.
-    var jobDidBegin: (@Sendable () -> Void)?
+    /// The clock for the time limits of requests.
+    var clock = Clock.system
     /// The CURVE encryption of tcp endpoints: the server's own keys, and the path of the file with the public keys of
     /// the authorised clients; nil for none. Ipc endpoints are protected by the permissions of the socket's file
     /// instead.

@@ -62,6 +62,9 @@ extension Request.OneOf_Op {
         return .rollout(request)
     }
 
+    /// A rollout of one random step.
+    package static var randomStep: Self { .rollout(steps: 1) { $0.random = .init() } }
+
     /// A request that resets all lanes with new seeds.
     package static var seededReset: Self {
         var request = ResetRequest()

@@ -13,7 +13,7 @@ import ZeroMQ
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") {
             $0.service.limits.maxSearch = patience
-            $0.jobDidBegin = latch.pass
+            $0.clock = latch.clock
         }
         let searcher = try Player(Peer(.dealer, to: server.endpoint), lanes: 4)
         let other = try Player(Peer(to: server.endpoint), lanes: 64)
@@ -24,7 +24,9 @@ import ZeroMQ
             $0.expectimax.extension = 3
         }
         latch.close()
-        try searcher.sendAndWaitUntilTaken(search, nil)
+        try searcher.send(search)
+        let isHeld = eventually { latch.held == 1 }
+        #expect(isHeld)
         for turn in 0..<20 { try other.step(turn: turn) }
         #expect(try searcher.peer.receive(within: .zero) == nil)
         latch.open()

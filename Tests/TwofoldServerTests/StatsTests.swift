@@ -73,16 +73,15 @@ import ZeroMQ
     }
 
     @Test func `a session in progress is busy`() throws {
-        let latch = Latch()
-        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
-        let player = try Player(Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
-        try player.reset(seed: 1)
-        latch.close()
-        try player.sendAndWaitUntilTaken(.step, player.actions(turn: 0))
-        let now = try stats(try Peer(to: server.endpoint))
-        #expect(now.sessions[0].busy && now.usage.inProgress == 1)
-        latch.open()
-        _ = try player.receive()
+        let machine = machine()
+        let id = Data(repeating: 1, count: 16)
+        _ = try take(Request(.create(lanes: 1), session: id, seq: 1), machine)
+        guard case .perform(let asked) = try take(Request(.stats(.init())), machine) else {
+            Issue.record("the stats request was not started")
+            return
+        }
+        let stats = try Reply(bytes: asked.perform(machine.service).get().header).stats
+        #expect(stats.sessions[0].busy && stats.usage.inProgress == 1)
     }
 
     @Test func `statistics are finished on another thread, and are from the time of their request`() throws {

@@ -13,25 +13,25 @@ import ZeroMQ
     private let directory = ScratchDirectory()
 
     @Test(arguments: Transport.allCases)
-    func `a step in progress at the stop is still answered`(transport: Transport) throws {
+    func `a rollout in progress at the stop is still answered`(transport: Transport) throws {
         let latch = Latch()
         let server = try RunningServer(transport == .ipc ? directory.ipc() : "tcp://127.0.0.1:0") {
-            $0.jobDidBegin = latch.pass
+            $0.clock = latch.clock
         }
         let players = try (0..<2).map { _ in
             try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
         }
         for player in players { try player.reset(seed: 1) }
         latch.close()
-        for player in players { try player.send(.step, player.actions(turn: 0)) }
+        for player in players { try player.send(.randomStep) }
         let isHeld = eventually { latch.held == players.count }
         #expect(isHeld)
         server.ring()
         latch.open()
         for player in players {
             let answer = try player.receive()
-            #expect(answer.reply.result == .step(.init()))
-            #expect(answer.payload?.count == Int(player.created.step.size))
+            #expect(answer.reply.rollout.steps == 1)
+            #expect(answer.payload?.count == Int(answer.reply.rollout.arrays.size))
         }
         #expect(try server.stop().counters.executed == 6)
         #expect(directory.files == [])
@@ -67,13 +67,13 @@ import ZeroMQ
 
     @Test func `a request after the stop is refused with a retry time and uses no seq`() throws {
         let latch = Latch()
-        let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
+        let server = try RunningServer(directory.ipc()) { $0.clock = latch.clock }
         let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
         let late = try Player(try Peer(to: server.endpoint), lanes: 1)
         try slow.reset(seed: 1)
         try late.reset(seed: 1)
         latch.close()
-        try slow.send(.step, slow.actions(turn: 0))
+        try slow.send(.randomStep)
         let isHeld = eventually { latch.held == 1 }
         #expect(isHeld)
         server.ring()
@@ -86,7 +86,7 @@ import ZeroMQ
         #expect(try late.ask(.step, [0]).error?.code == .shuttingDown)
         #expect(late.seq == before)
         latch.open()
-        #expect(try slow.receive().reply.result == .step(.init()))
+        #expect(try slow.receive().reply.rollout.steps == 1)
         try server.stop()
     }
 

@@ -24,6 +24,7 @@ import TwofoldTestSupport
         return effects
     }
 
+    @discardableResult
     private func finish(_ work: Work) -> [SessionMachine.Effect] {
         var effects: [SessionMachine.Effect] = []
         machine.finish(work, work.perform(machine.service), at: .start, into: &effects)
@@ -45,6 +46,27 @@ import TwofoldTestSupport
 
     @Test func `a create costs more than a step of the same lanes`() throws {
         #expect(Work.cost(of: createRequest(lanes: 2048)) > 80_000)
+    }
+
+    @Test func `a large blob for few lanes is read on a queue`() throws {
+        try open()
+        var restore = RestoreRequest()
+        restore.count = 1
+        for (bytes, place) in [(100, Work.Place.here), (1 << 22, .queue)] {
+            let blob = [UInt8](repeating: 0, count: bytes)
+            let work = try #require(take(.restore(restore), seq: 3, blob).first?.work)
+            #expect(machine.place(of: work) == place)
+            finish(work)
+        }
+    }
+
+    @Test func `the rules are applied to many boards on a queue`() throws {
+        for (boards, place) in [(1, Work.Place.here), (300_000, .queue)] {
+            let payload = [UInt8](repeating: 1, count: 16 * boards)
+            let work = try #require(take(.expand(.legal, boards: boards), seq: 0, payload).first?.work)
+            #expect(machine.place(of: work) == place && machine.inProgress == 1)
+            finish(work)
+        }
     }
 
     @Test func `a request is performed and answered, and its repeat gets the stored reply`() throws {

@@ -216,18 +216,15 @@ final class ReplyLoop {
 
     /// Starts work on the queue for `place`. The result arrives in the mailbox.
     private func handOver(_ work: Work, to place: Work.Place) {
-        let (queue, jobDidBegin) =
+        let queue =
             switch place {
-            case .searches: (searches, configuration.jobDidBegin)
-            case .statistics: (statistics, nil)
-            case .queue, .here: (queue, configuration.jobDidBegin)
+            case .searches: searches
+            case .statistics: statistics
+            case .queue, .here: queue
             }
         queue.async { [service = machine.service, mailbox] in
-            guard !work.isTooLate(in: service.phase.value) else {
-                return mailbox.deliver((work, .failure(.stopping)))
-            }
-            jobDidBegin?()
-            mailbox.deliver((work, work.perform(service)))
+            let isTooLate = work.isTooLate(in: service.phase.value)
+            mailbox.deliver((work, isTooLate ? .failure(.stopping) : work.perform(service)))
         }
     }
 

@@ -95,15 +95,6 @@ final class Peer {
         }
     }
 
-    /// Sends a request whose job a latch delays, and waits until the server has taken the request. The server takes a
-    /// DEALER's messages in order, and answers a hello at once.
-    func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
-        precondition(writesDelimiter, "a REQ can't send two requests at a time")
-        try send(request, payload)
-        let hello = try ask(Request(.hello, seq: 4711))
-        #expect(hello.reply.seq == 4711, "the latch did not delay the request")
-    }
-
     /// Checks that no reply is in transit: the next reply must belong to a new request.
     func expectNothing() throws { #expect(try ask(Request(.hello, seq: 4712)).reply.seq == 4712) }
 
@@ -173,12 +164,6 @@ final class Player {
     func send(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws {
         last = (request(op), payload)
         try peer.send(last.request, payload)
-    }
-
-    /// Sends the next request, whose job a latch delays, and waits until the server has taken it.
-    func sendAndWaitUntilTaken(_ op: Request.OneOf_Op, _ payload: [UInt8]?) throws {
-        last = (request(op), payload)
-        try peer.sendAndWaitUntilTaken(last.request, payload)
     }
 
     /// Receives a reply to the next request.

@@ -2,8 +2,10 @@ import Dispatch
 import Foundation
 import Logging
 import Synchronization
-import TwofoldServer
+import TwofoldCore
 import TwofoldSessions
+
+@testable import TwofoldServer
 
 /// A timeout that only a defect exceeds. It keeps tests from hanging.
 let patience = Duration.seconds(300)
@@ -58,20 +60,28 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
-/// A latch that delays the jobs of a server's queues. While it is closed, jobs start but do nothing.
+/// A latch that delays the rollouts of a server. A rollout reads the clock before its first step, and a closed latch
+/// stops the clock. The socket thread reads it only for hello and resume requests.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
     private let waiting = Atomic(0)
 
-    /// The number of jobs that wait for the latch.
+    /// The number of rollouts that wait for the latch.
     var held: Int { waiting.load(ordering: .relaxed) }
 
     func close() { isOpen.wait() }
 
     func open() { isOpen.signal() }
 
-    /// Waits until the latch is open. Use this function as the server's `jobDidBegin`.
-    @Sendable func pass() {
+    /// The system's clock while the latch is open.
+    var clock: Clock {
+        Clock { [self] in
+            pass()
+            return .now
+        }
+    }
+
+    private func pass() {
         // A test that fails before it opens the latch must not hang.
         waiting.add(1, ordering: .relaxed)
         _ = isOpen.wait(timeout: .now() + patience.dispatched)
