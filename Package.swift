@@ -192,7 +192,7 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldSessionsTests",
-            dependencies: ["Platform", "TwofoldOptimum", "TwofoldSessions", "TwofoldTestSupport"],
+            dependencies: ["Platform", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldEmbeddedTests",

@@ -154,8 +154,8 @@ extension EnvironmentService {
         guard environmentID == "twofold/Game2048-v0" else {
             throw .notFound(
                 "environment_id",
-                "this server can apply the rules to arrays of boards only for twofold/Game2048-v0, "
-                    + "not for '\(environmentID.prefix(100))'")
+                "the rules can be applied to arrays of boards only for twofold/Game2048-v0, not for "
+                    + "'\(environmentID.prefix(100))'")
         }
         return BoardRules(try Game2048(.init(config)), workers: workers, engine: engine)
     }

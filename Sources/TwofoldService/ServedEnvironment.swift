@@ -17,12 +17,10 @@ public final class ServedEnvironment {
     /// The buffers for replies.
     package let pool: PayloadPool
     /// The budget for the frames of the session's requests, which the ledger keeps.
-    package let requests: MemoryBudget
+    package let requestMemory: MemoryBudget
     /// The number of bytes reserved for the boards, the create request, and the requests and replies of a client that
     /// only resets and steps.
     package let bytes: Int
-    /// The reservation of the boards and the create request.
-    package let boards: MemoryBudget.Reservation
     /// The budget for policies, and for the memory that a request needs while it runs.
     private let budget: MemoryBudget
 
@@ -35,6 +33,8 @@ public final class ServedEnvironment {
     /// Nil unless the autoreset mode is SAME_STEP.
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
+    /// The reservation of the boards and the create request. The last property, so that it ends after the batch.
+    package let boardMemory: MemoryBudget.Reservation
 
     /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the requests
     /// and replies of resets and steps. Therefore, the session can always be reset and stepped, no matter how much
@@ -42,8 +42,8 @@ public final class ServedEnvironment {
     package init(_ create: CreateRequest, _ service: EnvironmentService) throws(EnvironmentError) {
         self.create = create
         budget = service.budget
-        boards = budget.reserveNothing()
-        batch = try service.batch(create, reserve: boards.growForBoards)
+        boardMemory = budget.reserveNothing()
+        batch = try service.batch(create, reserve: boardMemory.growForBoards)
         rollouts = try Rollouts(create, batch, service)
         resetLayout = BatchLayout(batch.resetArrays, lanes: batch.lanes)
         stepLayout = BatchLayout(batch.stepArrays, lanes: batch.lanes)
@@ -62,15 +62,15 @@ public final class ServedEnvironment {
         // The reply to a reset, the stored reply to the last step, and the reply to the next step.
         let replyBytes = resetLayout.size + 2 * longestStep
         do throws(Reason) {
-            try boards.grow(by: create.frame.count)
+            try boardMemory.grow(by: create.frame.count)
             // because: longer replies and requests that the ledger keeps would use up the memory that resets and steps
             // need.
             pool = PayloadPool(try budget.part(replyBytes, upTo: longestStep))
-            requests = try budget.part(2 * longestRequest, upTo: longestRequest)
+            requestMemory = try budget.part(2 * longestRequest, upTo: longestRequest)
         } catch {
             throw .exhausted("num_envs", "no memory for the boards: \(error)")
         }
-        bytes = boards.bytes + replyBytes + requests.limit
+        bytes = boardMemory.bytes + replyBytes + requestMemory.limit
     }
 
     /// The environment's published id.

@@ -94,7 +94,7 @@ package final class Work: @unchecked Sendable {
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         let bytes = header.count + (payload?.count ?? 0)
         if case .request(_, let environment) = subject {
-            reservation = try environment.requests.reserve(keeping: bytes)
+            reservation = try environment.requestMemory.reserve(keeping: bytes)
         } else {
             reservation = try budget.reserve(keeping: bytes)
         }

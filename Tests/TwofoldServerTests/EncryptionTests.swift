@@ -166,7 +166,7 @@ import ZeroMQ
         #expect(try !ask(bob, at: 64))
     }
 
-    @Test func `a list that is reloaded while it is read is read again`() throws {
+    @Test func `lists that are reloaded one after another are applied in order`() throws {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let path = try directory.write("clients", "")
         let authenticator = try Authenticator(path, in: Context(), logger: logger)

@@ -1,4 +1,5 @@
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 
@@ -64,6 +65,15 @@ import TwofoldService
         #expect(error.field == "protocol_version")
         #expect(error.message.contains("version \(version) "))
         #expect(error.message.contains("supports 1"))
+    }
+
+    @Test(
+        arguments: [
+            (.invalid("", ""), .invalidArgument), (.precondition("", ""), .failedPrecondition),
+            (.exhausted("", ""), .resourceExhausted), (.notFound("", ""), .notFound),
+        ] as [(EnvironmentError, ErrorCode)])
+    func `each kind of refusal has its code`(error: EnvironmentError, code: ErrorCode) {
+        #expect(ServiceError(error).code == code)
     }
 
     @Test func `an error is sent with exactly the fields that it has`() {

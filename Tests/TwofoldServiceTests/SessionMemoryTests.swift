@@ -195,7 +195,7 @@ import TwofoldTestSupport
         func boards(_ lanes: Int) throws -> Int {
             let request = createRequest(lanes: lanes)
             let session = try environment(request, MemoryBudget(limit: 1 << 30))
-            return session.boards.bytes - request.frame.count
+            return session.boardMemory.bytes - request.frame.count
         }
         let (one, block, two) = (try boards(1), try boards(64), try boards(65))
         #expect(one == block && one > 2880 + 24_576)

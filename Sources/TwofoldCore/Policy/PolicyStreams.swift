@@ -6,8 +6,8 @@ internal import Platform
 /// A lane's stream starts from the lane's seed XOR ``salt``. Each step draws one word per lane, even if the policy does
 /// not use it. A step whose policy fails draws no words.
 ///
-/// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the
-/// compiler vectorises ``draw()`` and ``advance()``. `@unchecked Sendable` because its owner serves one caller at a time.
+/// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the compiler
+/// vectorises ``draw()`` and ``advance()``. `@unchecked Sendable` because its owner serves one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
     /// The number that is XORed with each seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000

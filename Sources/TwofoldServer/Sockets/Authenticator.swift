@@ -33,8 +33,10 @@ package final class Authenticator {
     private let logger: Logger
     /// The clients' names by public key. The keys are in Z85, as in messages.
     private(set) var names: [String: String]
+    /// A reloaded list, and how many keys were added and removed since the reload began.
+    typealias NewList = (names: [String: String], added: Int, removed: Int)
     /// The mailbox through which reloaded lists arrive.
-    let lists: Mailbox<Result<[String: String], Reason>>
+    let lists: Mailbox<Result<NewList, Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
     private var reported: [String: Moment] = [:]
     /// The number of refused handshakes.
@@ -70,8 +72,14 @@ package final class Authenticator {
     /// Reloads the list on another thread, because a long list takes a while. Call ``replaceList()`` once the new
     /// list is in the mailbox.
     func reload() {
-        queue.async { [lists, path] in
-            lists.deliver(Result { () throws(Reason) in try CurveFiles.readAllowed(path) })
+        queue.async { [lists, path, names] in
+            lists.deliver(
+                Result { () throws(Reason) in
+                    // because: counting the keys of a long list would keep the socket thread busy.
+                    let new = try CurveFiles.readAllowed(path)
+                    let added = new.keys.count { names[$0] == nil }
+                    return (new, added, names.keys.count { new[$0] == nil })
+                })
         }
     }
 
@@ -79,10 +87,8 @@ package final class Authenticator {
     func replaceList() {
         for list in lists.collect() {
             do throws(Reason) {
-                let old = names
-                names = try list.get()
-                let added = names.keys.count { old[$0] == nil }
-                let removed = old.keys.count { names[$0] == nil }
+                let (new, added, removed) = try list.get()
+                names = new
                 reported = [:]
                 logger.info(
                     "the list of client keys was reread",

@@ -24,12 +24,13 @@ extension SessionLedger {
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
         /// The environment's id; empty until the create request has succeeded. `bytes`, the session's memory, is 0
-        /// until then. Both values are stored here for the statistics, because reading them from thousands of environments
-        /// would take milliseconds.
+        /// until then. Both values are stored here for the statistics, because reading them from thousands of
+        /// environments would take milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
-        /// The holders that have resumed the session, newest last. A holder is identified by 16 random bytes. They are
-        /// remembered so that a delayed copy of an earlier holder's resume request does not lock out the newest holder.
+        /// The holders that have resumed the session, newest last; empty after the close, because the ledger keeps many
+        /// closed sessions. A holder is identified by 16 random bytes. They are remembered so that a delayed copy of an
+        /// earlier holder's resume request does not lock out the newest holder.
         private var holders: [Data] = []
         /// The maximum number of earlier holders to remember. In practice, a network never holds back delayed copies of
         /// more than this many resume requests.
@@ -127,7 +128,7 @@ extension SessionLedger {
                 if case .create = op { throw .idIsTaken }
                 if case .close = op, header.count > Self.maxCloseBytes { throw .longClose(header.count) }
                 return .execute(self)
-            case .new, .closed: preconditionFailure("an admitted create must be started at once")
+            case .new, .closed: preconditionFailure("no request can arrive in this state")
             }
         }
 
@@ -164,6 +165,7 @@ extension SessionLedger {
                 (environmentID, bytes) = (environment.id, environment.bytes)
             case .busy(_, let work) where work.kind == .close:
                 last = work.done(reply).compact
+                holders = []
                 state = .closed
             case .busy(let environment, let work):
                 last = work.done(reply)
@@ -199,8 +201,8 @@ extension SessionLedger {
             }
         }
 
-        /// Transfers the idle session to the sender of a resume request, and returns the answer. The epoch in the request
-        /// is the epoch that the sender expects; 0 means any epoch.
+        /// Transfers the idle session to the sender of a resume request, and returns the answer. The epoch in the
+        /// request is the epoch that the sender expects; 0 means any epoch.
         private func transfer(
             _ request: Request, _ environment: ServedEnvironment
         ) throws(ServiceError) -> StoredReply {
@@ -311,11 +313,13 @@ extension SessionLedger {
 }
 
 extension SessionLedger.Done {
-    /// Restores the last request of a saved session. The request and the reply use memory that `environment` has reserved.
+    /// Restores the last request of a saved session. The request and the reply use memory that `environment` has
+    /// reserved.
     init(_ saved: SavedSession, _ environment: ServedEnvironment) throws {
         seq = saved.lastSeq
         let request = saved.lastRequest
-        reservation = try environment.requests.reserve(keeping: request.header.count + request.payload.count)
+        reservation = try environment.requestMemory.reserve(
+            keeping: request.header.count + request.payload.count)
         header = try Frame(keeping: request.header)
         payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
         reply = try StoredReply(saved.lastReply, environment.pool)
