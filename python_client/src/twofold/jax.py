@@ -215,6 +215,8 @@ class JaxEnv:
         self._results_of = {
             name: name if name in self._rest else _NAMES.get(name, name) for name in self._state
         }
+        # Not while tracing, because a program that was compiled in another process is never traced.
+        _register()
 
     # JAX keeps what it compiles for an environment forever, and uses it for equal environments too.
     def __eq__(self, other: object) -> bool:
@@ -222,6 +224,10 @@ class JaxEnv:
 
     def __hash__(self) -> int:
         return hash(self._key)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _register()  # a pickled environment arrives in another process
 
     def _state_specs(self) -> dict[str, _Spec]:
         words = jax.ShapeDtypeStruct((4,), np.uint32)
@@ -498,7 +504,6 @@ class JaxEnv:
         aliases: Mapping[int, int] | None = None,
     ) -> dict[str, Array]:
         """Calls a function of the library; returns its results by name."""
-        _register()
         # In jax.shard_map, results vary over the devices over which any argument varies. XLA
         # removes these arrays. jax.eval_shape would lose the mesh if some of its axes are Auto.
         any_of = sum(jnp.zeros_like(array, np.int32, shape=()) for array in (first, *others))

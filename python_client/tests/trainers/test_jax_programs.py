@@ -14,6 +14,7 @@ pytest.importorskip("jax", reason="`make trainers` has it")
 import jax
 import jax.numpy as jnp
 from jax import export
+from jax.experimental import serialize_executable
 from jax_runs import GAME2048
 from servers import PATIENCE
 
@@ -56,6 +57,28 @@ def ran(program: str, **variables: str) -> str:
     )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout
+
+
+RELOADED = """
+import pickle, jax, jax.numpy as jnp
+from jax.experimental import serialize_executable
+env, program = pickle.loads(bytes.fromhex("{pickled}"))
+run = serialize_executable.deserialize_and_load(*program)
+print(run(jnp.uint32([[0, 0], [7, 0]])).tolist() == {boards})
+"""
+
+
+def test_a_compiled_program_runs_in_another_process_without_being_traced() -> None:
+    env = twofold.jax.make(GAME2048, 2)
+
+    def boards(seeds: jax.Array) -> jax.Array:
+        return env.reset(seeds=seeds)[1].observation
+
+    seeds = jnp.uint32([[0, 0], [7, 0]])
+    compiled = jax.jit(boards).lower(seeds).compile()
+    pickled = pickle.dumps((env, serialize_executable.serialize(compiled)))
+    program = RELOADED.format(pickled=pickled.hex(), boards=compiled(seeds).tolist())
+    assert ran(program) == "True\n"
 
 
 MEMORY = """
