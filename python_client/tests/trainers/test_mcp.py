@@ -23,7 +23,7 @@ from twofold import cli
 from twofold.client.lookup import VERSION
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.envs.single import TwofoldEnv
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, ServerStartFailed
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.integrations.text_games import TextGame
@@ -708,6 +708,15 @@ def test_a_server_with_a_wrong_service_is_refused(arguments: Any) -> None:
     with pytest.raises(InvalidArgument) as raised:
         make_mcp_server(**arguments)
     assert [raised.value.field] == list(arguments)
+
+
+@pytest.mark.usefixtures("_unstarted")
+def test_a_wrong_variable_is_refused_before_the_first_game(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TWOFOLD_THREADS", "none")
+    with pytest.raises(ServerStartFailed, match="TWOFOLD_THREADS is 'none'"):
+        make_mcp_server()
 
 
 def test_a_server_with_an_unknown_argument_is_refused() -> None:

@@ -141,8 +141,8 @@ class RegretMeter:
     """An observer that adds up the regrets of games.
 
     Attributes:
-        infos: The names of the infos that the meter needs from each step, with the boards before
-            it.
+        infos: The names of the infos that the meter needs from each step. It also needs the boards
+            before each step.
         regret: The regret of the games that have ended, and of all steps so far.
     """
 

@@ -25,7 +25,8 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold._optional import optional_import
-from twofold.client.endpoints import check_keys, resolve
+from twofold.client.embedded import EmbeddedCarrier
+from twofold.client.endpoints import EMBEDDED, check_keys, resolve
 from twofold.client.lookup import VERSION
 from twofold.envs import BY_NAME
 from twofold.envs.arguments import ServiceArguments
@@ -128,11 +129,14 @@ def _refusal(error: TwofoldError) -> CallToolResult:
 
 
 def _checked(service: ServiceArguments) -> ServiceArguments:
-    """Checks the arguments that choose the service, without connecting to it."""
+    """Checks the arguments that choose the service, without connecting to a server."""
     for name in service:
         if name not in ServiceArguments.__optional_keys__:
             raise TypeError(f"make_mcp_server() got an unexpected keyword argument {name!r}")
-    check_keys(resolve(service.get("endpoint")), service.get("keys"))
+    endpoint = resolve(service.get("endpoint"))
+    check_keys(endpoint, service.get("keys"))
+    if endpoint == EMBEDDED:
+        EmbeddedCarrier()  # reports a wrong variable now, not in the first game
     _arguments.seconds("timeout", service.get("timeout", _arguments.DEFAULT_TIMEOUT))
     return service
 
@@ -357,7 +361,7 @@ class _SessionEnds:
     """An ASGI middleware that closes a session's games when the client ends the session.
 
     The SDK does not notify tools when a session ends. It also ends sessions that were idle for 30
-    minutes, but the games of such a session are idle too, so the next `_add` closes them.
+    minutes, but the games of such a session are idle too, so the next new game closes them.
     """
 
     def __init__(self, app: Any, games: ServedGames) -> None:
