@@ -341,7 +341,7 @@ def test_an_environment_of_another_package_gets_only_the_given_arguments() -> No
     parser = argparse.ArgumentParser()
     playing.add_environment_arguments(parser, "1")
     arguments = parser.parse_args(["--env", "other/Game-v0", "--goal", "64", "--peeks", "2"])
-    assert playing.environment_arguments(arguments) == {"goal": 64, "peeks": 2}
+    assert playing.environment_arguments(arguments, arguments.env) == {"goal": 64, "peeks": 2}
 
 
 def test_two_spellings_of_a_path_name_the_same_result(tmp_path: Path) -> None:

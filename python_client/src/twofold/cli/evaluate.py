@@ -235,7 +235,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     )
     outputs = _outputs(arguments)
     _check(arguments, [path for path, _ in outputs], len(seeds))
-    env_arguments = playing.environment_arguments(arguments)
+    env_arguments = playing.environment_arguments(arguments, arguments.env)
     plans = [
         Plan(
             chooser=policy,

@@ -36,19 +36,21 @@ def add_environment_arguments(
 ) -> None:
     """Adds the arguments of `add_arguments`, --trust-pickle and the environment's arguments.
 
-    `lanes` describes the default number of boards in words. The environment plays one of `games`.
+    `lanes` describes the default number of boards in words. The environment plays one of `games`,
+    and --env chooses it if there are several.
     """
     parser.add_argument(
         "--trust-pickle", action="store_true", help="allow model.zip, which can run arbitrary code"
     )
     add_arguments(parser, formats)
     add = parser.add_argument_group("environment").add_argument
-    add(
-        "--env",
-        default=GAMES[0].spec.environment_id,
-        metavar="ID",
-        help="environment to play (default: %(default)s)",
-    )
+    if len(games) > 1:
+        add(
+            "--env",
+            default=games[0].spec.environment_id,
+            metavar="ID",
+            help="environment to play (default: %(default)s)",
+        )
     add("--num-envs", type=int, metavar="N", help=f"boards to play at once (default: {lanes})")
     add_game_arguments(parser, add, games)
 
@@ -84,18 +86,16 @@ def flags(game: type[GameSpec]) -> list[str]:
     ]
 
 
-def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs."""
+def environment_arguments(arguments: argparse.Namespace, env: str) -> dict[str, Any]:
+    """Returns the given arguments for the environment `env`, without num_envs."""
     given: dict[str, Any] = {}
-    played = full_id(arguments.env)
-    for env, game in BY_ID.items():
+    played = full_id(env)
+    for known, game in BY_ID.items():
         for name in flags(game.spec):
             value = getattr(arguments, name, None)
-            if value is not None and played in BY_ID and played != env:
+            if value is not None and played in BY_ID and played != known:
                 flag = name.replace("_", "-")
-                raise InvalidArgument(
-                    f"--{flag} applies to {env} only, not to {arguments.env}", field=name
-                )
+                raise InvalidArgument(f"--{flag} applies to {known} only, not to {env}", field=name)
             given[name] = value
     given["max_episode_steps"] = arguments.max_episode_steps
     given = {name: value for name, value in given.items() if value is not None}

@@ -46,11 +46,10 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             arguments.out,
             policy,
             transitions=arguments.transitions,
-            env=arguments.env,
             seed=arguments.seed,
             progress=update,
             **({} if arguments.num_envs is None else {"num_envs": arguments.num_envs}),
-            **playing.environment_arguments(arguments),
+            **playing.environment_arguments(arguments, Game2048.environment_id),
         )
     seconds, size = time.monotonic() - start, arguments.out.stat().st_size
     rate = number / seconds

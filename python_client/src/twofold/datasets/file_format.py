@@ -9,14 +9,11 @@ import math
 from importlib import import_module
 from typing import IO, Any
 
-import gymnasium as gym
 import numpy as np
 
 from twofold._optional import optional_import
 from twofold.envs.results import Array
 from twofold.envs.rollout import Rollout
-from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
 
 FORMAT, VERSION = "twofold-dataset", 1
@@ -25,7 +22,7 @@ NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
 NOT_RECORDED = (
-    *("autoreset_mode", "vectorization_mode", "render_mode"),
+    *("autoreset_mode", "render_mode"),
     *("obs", "observation_key", "mask_key"),
 )
 """The arguments of an environment that no file records: datasets are written with the defaults."""
@@ -121,18 +118,3 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
     for name in BOARDS:
         columns[name] = columns[name].view(np.uint8).reshape(-1, cells)
     return columns
-
-
-def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
-    """Returns the unwrapped environment, which must play 2048.
-
-    Raises:
-        InvalidArgument: The environment does not play 2048. In this case, it is closed.
-    """
-    base = envs.unwrapped
-    if isinstance(base, TwofoldVectorEnv) and Game2048.played_by(envs):
-        return base
-    envs.close()
-    raise InvalidArgument(
-        f"env makes {type(base).__name__}; a dataset requires a 2048 environment", field="env"
-    )

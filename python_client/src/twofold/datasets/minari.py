@@ -17,7 +17,7 @@ from twofold._optional import optional_import
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 from twofold.envs.results import Array
-from twofold.errors import InvalidDataset
+from twofold.errors import InvalidArgument, InvalidDataset
 from twofold.games.game2048 import Game2048
 
 
@@ -110,16 +110,13 @@ def _folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
+    dataset.check_environment()
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:
-        env = gym.make(dataset.environment_id, **arguments)
-    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+        return gym.make(Game2048.environment_id, **arguments)
+    except (InvalidArgument, TypeError) as error:
         raise InvalidDataset(f"{dataset.path}: its environment: {error}") from None
-    if Game2048.played_by(env) is None:
-        env.close()
-        raise InvalidDataset(f"{dataset.path}: its environment does not play 2048")
-    return env
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:

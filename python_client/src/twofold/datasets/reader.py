@@ -15,13 +15,12 @@ from typing_extensions import Unpack
 from twofold import _arguments, _text
 from twofold.datasets import file_format
 from twofold.datasets.writer import Progress
-from twofold.envs import make_vec
 from twofold.envs.arguments import ServiceArguments, check_service
+from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.results import Array
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument, InvalidDataset
 from twofold.games.game2048 import Game2048
-from twofold.games.spec import full_id
 
 TEXTS = ("environment", "policy", "twofold")
 """The metadata's entries whose values must be strings."""
@@ -99,27 +98,25 @@ class DatasetFile:
         except InvalidArgument as error:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
-    @property
-    def environment_id(self) -> str:
-        """The id of the recorded environment, without the module that Gymnasium would import.
+    def check_environment(self) -> None:
+        """Raises InvalidDataset unless the file names Twofold's environment for 2048.
 
         A file must not choose the code that runs.
         """
-        return full_id(str(self.metadata["environment"]))
+        found, expected = self.metadata["environment"], Game2048.environment_id
+        if found != expected:
+            raise InvalidDataset(f"{self.path}: its environment is {found!r}; expected {expected}")
 
-    def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
+    def make_env(self, **service: Unpack[ServiceArguments]) -> Game2048VectorEnv[Any]:
         """Makes the environment in which the dataset was recorded.
 
         Raises:
             InvalidDataset: The environment can't be made.
             InvalidArgument: An argument in `service` is invalid.
         """
-        lanes = self.metadata["num_envs"]
+        self.check_environment()
         try:
-            # A file must not choose to have a process or an environment made for each lane.
-            mode = {"vectorization_mode": "vector_entry_point"}
-            envs = make_vec(self.environment_id, lanes, **mode, **self.arguments, **service)
-            return file_format.env_of_2048(envs)
+            return Game2048VectorEnv(self.metadata["num_envs"], **self.arguments, **service)
         except (InvalidArgument, TypeError) as error:
             if getattr(error, "field", "") in ServiceArguments.__optional_keys__:
                 raise

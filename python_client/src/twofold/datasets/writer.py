@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeAlias
 from twofold import _arguments, _text
 from twofold.client.lookup import VERSION
 from twofold.datasets import file_format
-from twofold.envs import make_vec
+from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.envs.json_form import as_json
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
-from twofold.games.spec import full_id, read_arguments
+from twofold.games.spec import read_arguments
 from twofold.policies.choosers import Chooser, OpenFunction, PolicyLike
 from twofold.policies.lookup import open_for_rollouts, resolve
 
@@ -33,7 +33,6 @@ def write(
     policy: PolicyLike = "random",
     *,
     transitions: int,
-    env: str = "twofold/Game2048-v0",
     num_envs: int = 1024,
     seed: int | None = None,
     policy_timeout: float = 60.0,
@@ -41,7 +40,7 @@ def write(
     executor: Executor | None = None,
     **env_arguments: Any,
 ) -> int:
-    """Plays with a policy and writes every transition to a Parquet file, in bounded memory.
+    """Plays 2048 with a policy and writes every transition to a Parquet file, in bounded memory.
 
     Columns: lane, time (the step, from 0), observation and next_observation (the board's exponents,
     one byte for each cell, row by row), action, action_mask (bit a for action a), reward,
@@ -51,7 +50,6 @@ def write(
         path: The file to write. It appears only when it is complete.
         policy: The policy, as for `evaluate`.
         transitions: The number of transitions, rounded up to whole steps of all lanes.
-        env: The environment's id.
         num_envs: The number of lanes N.
         seed: The seed of lane 0; lane i has seed + i. By default, it is random.
         policy_timeout: The time limit for one call of the policy, in seconds. It is checked when
@@ -84,7 +82,6 @@ def write(
     plan = Plan(
         policy=chosen,
         transitions=transitions,
-        env=env,
         num_envs=num_envs,
         seed=seed,
         policy_timeout=policy_timeout,
@@ -103,7 +100,6 @@ class Plan:
 
     policy: Chooser
     transitions: int
-    env: str
     num_envs: int
     seed: int
     policy_timeout: float
@@ -137,25 +133,20 @@ class Lanes:
     """
 
     def __init__(self, plan: Plan, lanes: range) -> None:
-        envs = make_vec(plan.env, num_envs=len(lanes), **plan.env_arguments)
-        self._envs = file_format.env_of_2048(envs)
+        self._envs = Game2048VectorEnv(len(lanes), **plan.env_arguments)
         self._first, self.time = lanes.start, 0
-        known = self._envs.game.arguments
-        given = self._envs.spec.kwargs if self._envs.spec else {}
         try:
-            registered = as_json({name: known[name] for name in given if name in known})
             self.metadata: dict[str, Any] = {
                 "format": file_format.FORMAT,
                 "version": file_format.VERSION,
-                "environment": full_id(plan.env),
-                "arguments": plan.recorded | registered,
+                "environment": Game2048.environment_id,
+                "arguments": plan.recorded,
                 "num_envs": plan.num_envs,
                 "seed": plan.seed,
                 "policy": plan.policy.name,
                 "twofold": VERSION,
                 "server": self._envs.server_version,
             }
-            self._check_size(plan.env)
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):
                 self._opened.first_lane = lanes.start
@@ -163,16 +154,6 @@ class Lanes:
         except BaseException:
             self.close()
             raise
-
-    def _check_size(self, env: str) -> None:
-        """Checks that the file's arguments determine the size of the boards."""
-        played, (recorded, _) = self._envs.game, Game2048.split(self.metadata["arguments"])
-        if (recorded.rows, recorded.columns) != (played.rows, played.columns):
-            raise InvalidArgument(
-                f"the boards of {env} are {played.rows} x {played.columns}, which no argument "
-                "specifies; pass size, or register the environment with kwargs={'size': …}",
-                field="env",
-            )
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
         """Plays some steps and returns their transitions. Passes `progress` to the rollout."""

@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     from twofold.integrations.openenv.app import make_openenv_app
     from twofold.integrations.serving import Runner
 
-    arguments.env = BY_NAME[arguments.game].spec.environment_id
-    game = playing.environment_arguments(arguments)
+    env = BY_NAME[arguments.game].spec.environment_id
+    game = playing.environment_arguments(arguments, env)
     for name in ("reward", "illegal_action"):
         if getattr(arguments, name) is not None:
             game[name] = getattr(arguments, name)
