@@ -211,12 +211,6 @@ def test_the_boards_of_an_adapter_have_a_limit_by_default(
         assert (create.max_episode_steps or None) == limit
 
 
-def test_an_adapter_accepts_a_reward_from_an_iterator() -> None:
-    reward = zip(["merge_score", "survival"], [0.5, 1], strict=True)
-    with contextlib.closing(make_batch("twofold/Game2048-v0", 2, {}, reward=reward)) as envs:
-        assert envs.unwrapped.reward_terms == ("merge_score", "survival")
-
-
 def test_an_adapter_names_its_own_argument_for_the_number_of_boards() -> None:
     with pytest.raises(TypeError, match="'num_envs'; did you mean 'n_envs'"):
         make_batch("twofold/Game2048-v0", 1, {}, num_envs=3)

@@ -96,8 +96,8 @@ def test_a_resumed_environment_has_the_reward_from_a_file(server: Server, tmp_pa
     [
         {"extra_infos": {"episode"}},
         {"extra_infos": (name for name in ["episode"])},
-        {"extra_infos": {"episode": 1}.keys(), "reward": (name for name in ["merge_count"])},
-        {"extra_infos": np.array(["episode"]), "reward": {"terms": iter(["merge_count"])}},
+        {"extra_infos": {"episode": 1}.keys(), "reward": ("merge_count",)},
+        {"extra_infos": np.array(["episode"]), "reward": {"terms": ["merge_count"]}},
     ],
     ids=["set", "generator", "view", "array"],
 )

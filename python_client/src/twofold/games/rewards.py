@@ -62,17 +62,9 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns a reward file's content, or any other reward with its iterators as lists."""
-    if isinstance(reward, str) and reward == "score":
+    """Returns a reward file's content, or any other reward unchanged."""
+    if not isinstance(reward, (str, os.PathLike)) or reward == "score":
         return reward
-    if not isinstance(reward, (str, os.PathLike)):
-        try:
-            kept: Reward = _without_iterators(reward)
-        except RecursionError:
-            raise InvalidArgument(
-                f"reward is nested too deeply; expected {_FORMS}", field="reward"
-            ) from None
-        return kept
     path = os.fspath(reward)
     try:
         text = _text.read(path, "reward")
@@ -95,13 +87,6 @@ def read_reward(reward: Reward) -> Reward:
     return content
 
 
-def _without_iterators(value: Any) -> Any:
-    """Converts the iterators in a reward to lists, because an iterator can be read only once."""
-    if isinstance(value, Mapping):
-        return {name: _without_iterators(part) for name, part in value.items()}
-    return list(value) if isinstance(value, Iterator) else value
-
-
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings."""
     expected = 'a tuple of names, such as ("chance",)'
@@ -118,7 +103,7 @@ def _terms(terms: object) -> list[environment.RewardTerm]:
     if isinstance(terms, Mapping):
         return [_term(name, value) for name, value in terms.items()]
     expected = _FORMS + _CODED if callable(terms) else _FORMS
-    return [_listed_term(entry) for entry in _arguments.elements("reward", terms, expected)]
+    return [_listed_term(entry) for entry in _elements("reward", terms, expected)]
 
 
 def _listed_term(entry: object) -> environment.RewardTerm:
@@ -178,10 +163,17 @@ def _numbers(field: str, value: object) -> list[float]:
 def _clip(clip: object) -> dict[str, float]:
     """Returns the bounds (low, high), except None, keyed by their names in a RewardSpec."""
     expected = "(low, high), with None for no limit"
-    bounds = _arguments.elements("reward.clip", clip, expected)
+    bounds = _elements("reward.clip", clip, expected)
     if len(bounds) != 2:
         raise _arguments.wrong("reward.clip", clip, expected)
     named = zip(("clip_low", "clip_high"), bounds, strict=True)
     return {
         name: _arguments.real("reward.clip", bound) for name, bound in named if bound is not None
     }
+
+
+def _elements(field: str, value: object, expected: str) -> list[Any]:
+    """Returns the elements of a collection. An iterator can be read only once, so it is refused."""
+    if isinstance(value, Iterator):
+        raise _arguments.wrong(field, value, expected)
+    return _arguments.elements(field, value, expected)

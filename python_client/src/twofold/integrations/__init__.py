@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from twofold.envs import BY_ID
 from twofold.errors import InvalidArgument
-from twofold.games.spec import full_id, read_arguments
+from twofold.games.spec import full_id
 
 MAX_EPISODE_STEPS = 65_536
 """The default limit on the steps of an adapter's episodes.
@@ -37,7 +37,6 @@ def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: An
             "the adapter got an unexpected keyword argument 'num_envs'; did you mean 'n_envs'?"
         )
     refuse_own(own, arguments)
-    arguments = read_arguments(arguments)  # `split` would use up an iterator
     game = BY_ID.get(full_id(env_id))
     # A preset's limit is part of its rules.
     if game is None or not game.spec.split(arguments)[0].request.HasField("max_episode_steps"):
