@@ -47,7 +47,6 @@ RIGHT = {
     "train": ["train", "{files}/trained.npz", "--size", "2", "--steps", "1000"],
     "verify": ["verify", "{files}/good.parquet"],
     "doctor": ["doctor"],
-    "version": ["version"],
 }
 WRONG = [
     (1, "stats --timeout 0.1 --endpoint ipc:///nowhere/s", "DeadlineExceeded"),
@@ -106,7 +105,7 @@ WRONG = [
     (2, "export {files}/good.parquet --huggingface {files}/a --author A", "InvalidArgument"),
     (2, "convert-weights {files}/good.json {files}/a.npz", "InvalidArgument"),
     (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
-    (2, "version --verbose", "UsageError"),
+    (2, "doctor --verbose", "UsageError"),
 ]
 
 POLICY = """
@@ -239,9 +238,9 @@ def test_an_error_without_a_text_is_reported_by_its_type(
     def fail(_: object) -> NoReturn:
         raise MemoryError
 
-    monkeypatch.setattr("twofold.cli.version.run", fail)
-    status, line, message = run(["version", "--json"])
-    assert (status, message) == (1, "twofold version: MemoryError\n")
+    monkeypatch.setattr("twofold.cli.doctor.run", fail)
+    status, line, message = run(["doctor", "--json"])
+    assert (status, message) == (1, "twofold doctor: MemoryError\n")
     assert json.loads(line) == {"error": {"type": "MemoryError", "message": "MemoryError"}}
 
 
@@ -508,10 +507,11 @@ def test_a_link_to_itself_is_a_file_that_can_not_be_written(run: Any, tmp_path: 
     assert link.is_symlink()
 
 
-def test_output_to_a_closed_pipe_is_status_1() -> None:
+def test_output_to_a_closed_pipe_is_status_1(files: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    assert in_shell(["version", "--json"], "", writer) == (1, "")
+    for command in (["replay", f"{files}/good.json", "--json"], ["--version"]):
+        assert in_shell(command, "", writer) == (1, "")
     os.close(writer)
 
 

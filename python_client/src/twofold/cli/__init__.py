@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 from twofold import _text
 from twofold.cli.common import show
+from twofold.client.lookup import VERSION
 from twofold.errors import InvalidArgument, NotFound, TwofoldError
 
 SUBCOMMANDS = {
@@ -53,7 +54,6 @@ SUBCOMMANDS = {
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
     "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),
     "doctor": ("twofold.cli.doctor", "diagnose the installation and print fixes"),
-    "version": ("twofold.cli.version", "print the versions of twofold and its dependencies"),
 }
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     `arguments` is the command line without the program's name; None for this process's own.
 
     Raises:
-        SystemExit: After --help, and after twofold-server has run a command.
+        SystemExit: After --help and --version, and after twofold-server has run a command.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = next((word for word in given if not word.startswith("-")), "")
@@ -130,6 +130,7 @@ def _parse(given: list[str], name: str) -> argparse.Namespace:
         epilog=_EPILOG,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"twofold {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for each, (module, help_text) in SUBCOMMANDS.items():
         description = f"{help_text[0].upper()}{help_text[1:]}."
