@@ -593,19 +593,6 @@ def test_an_evaluation_belongs_to_the_steps_so_far_even_if_no_episode_has_ended(
     assert [point for point, _ in again.evaluations] == [first]
 
 
-def test_a_checkpoint_of_an_older_version_can_be_resumed(finished: Path, tmp_path: Path) -> None:
-    arrays = dict(np.load(finished))
-    entries = json.loads(str(arrays["training"]))
-    for name in ("evaluations", "checked_seconds"):
-        entries.pop(name, None)
-    file = tmp_path / "agent.npz"
-    np.savez(file, **arrays | {"training": np.array(json.dumps(entries))})
-    often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 5}
-    # The time before the resume needs no evaluation.
-    assert train(**SMALL, **often, steps=30_000, file=file, resume=True).evaluations == ()
-    assert train(**SMALL, **often, steps=90_000, file=file, resume=True).evaluations
-
-
 def test_a_training_can_be_resumed_with_more_threads(tmp_path: Path) -> None:
     file, other = tmp_path / "agent.npz", tmp_path / "one_thread.npz"
     for path, threads in ((file, 2), (other, 1)):
@@ -675,6 +662,8 @@ DAMAGES: dict[str, Any] = {
     "endless seconds": changed(seconds=float("inf")),
     "negative seconds": changed(seconds=-1.0),
     "checked seconds in words": changed(checked_seconds="0"),
+    "checked seconds without a number": changed(checked_seconds=None),
+    "no evaluations": changed(evaluations=None),
     "few counts": changed(counts=[0] * 4),
     "one count": changed(counts=0),
     "counts with fractions": changed(counts=[0.5] * 5),

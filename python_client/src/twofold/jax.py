@@ -184,7 +184,7 @@ class JaxEnv:
                 field="obs",
             )
         # A session with one board checks the arguments, and describes the arrays.
-        session = settings.session("twofold.jax.make", 1)
+        session = settings.session(1)
         try:
             create, spec = environment.CreateRequest(), session.spec
             create.CopyFrom(session.create)

@@ -77,7 +77,7 @@ def resume(
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     game = BY_ID.get(session.create.environment_id)
     try:
-        owner, arguments = json.loads(session.create.client_arguments)
+        arguments = dict(json.loads(session.create.client_arguments))
     except (ValueError, TypeError):
         game = None
     if game is None:
@@ -86,11 +86,10 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
             "created the session, or its arguments can't be written as JSON",
             field="token",
         )
-    # Older clients stored the number of boards here, which is wrong for a fork.
-    arguments.pop("num_envs", None)
     recovers_by_default = arguments.pop("recover", False)
     spec, others = game.spec.split(arguments)
-    envs = game.vector._around(session, Settings.read(owner, spec, others), {})
+    settings = Settings.read(game.spec.environment_id, spec, others)
+    envs = game.vector._around(session, settings, {})
     if recovers_by_default if recover is None else recover:
         session.keep_journal()
     return envs

@@ -79,7 +79,7 @@ class Settings:
             given={**arguments, "extra_infos": extra_infos},
         )
 
-    def session(self, owner: str, num_envs: object) -> Session:
+    def session(self, num_envs: object) -> Session:
         """Creates a session with this number of boards.
 
         Raises:
@@ -95,7 +95,7 @@ class Settings:
                 create.extra_infos.append(name)
             elif RETURN not in self.extra_infos:
                 create.extra_infos.append(RETURN)
-        create.client_arguments = self._as_text(owner)
+        create.client_arguments = self._as_text()
         get = self.given.get
         try:
             return Session(
@@ -115,12 +115,9 @@ class Settings:
                 text += f"; did you mean {close[0]!r}?" if close else ""
             raise InvalidArgument(text, field=error.field, lane=error.lane) from None
 
-    def _as_text(self, owner: str) -> str:
-        """Returns the arguments as JSON, for a client that resumes the session; "" if impossible.
-
-        Older clients look up the class by the name `owner`.
-        """
+    def _as_text(self) -> str:
+        """Returns the arguments as JSON for a client that resumes the session; "" if impossible."""
         try:
-            return json.dumps([owner, as_json({**self.game.arguments, **self.given})])
+            return json.dumps(as_json({**self.game.arguments, **self.given}))
         except TypeError:
             return ""

@@ -78,7 +78,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         **arguments: Unpack[VectorEnvArguments],
     ) -> None:
         settings = Settings.read(game.environment_id, game, {"obs": obs, **arguments})
-        self._session = settings.session(type(self).__name__, num_envs)
+        self._session = settings.session(num_envs)
         self._begin(settings)
 
     @classmethod

@@ -106,8 +106,6 @@ class Regret:
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
         """Restores a regret from the dict that its method `document` returned."""
-        # Older documents do not contain the charges.
-        document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
         return Regret(document["objective"], *arrays)
 

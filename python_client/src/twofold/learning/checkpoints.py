@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
 
 # The entries of `training` that every file has.
-_TRAINING = {"arguments", "seconds", "counts", "last", "curve"}
+_TRAINING = {"arguments", "seconds", "checked_seconds", "counts", "last", "curve", "evaluations"}
 # The types of the numbers in a point of the curve.
 _POINT = [float, int, int, float, float]
 # The number of weights, or bytes of the state, that are copied at a time.
@@ -118,15 +118,13 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         if missing:
             raise InvalidArgument(f"training lacks {', '.join(sorted(missing))}")
         _arguments.integer("num_envs", training["arguments"]["num_envs"], 1)
-        _check("seconds", [training["seconds"]], [float])
-        # Files of older versions have neither `checked_seconds` nor `evaluations`.
-        checked = training.setdefault("checked_seconds", training["seconds"])
-        _check("checked_seconds", [checked], [float])
+        for name in ("seconds", "checked_seconds"):
+            _check(name, [training[name]], [float])
         _check("counts", training["counts"], [int] * 5)
         _check("last", training["last"], [int] * 3)
         for point in training["curve"]:
             _check("curve", point, _POINT)
-        evaluations = training.setdefault("evaluations", [])
+        evaluations = training["evaluations"]
         for place, (point, found) in enumerate(evaluations):
             _check("evaluations", point, _POINT)
             evaluations[place] = point, Evaluation.from_json(found)
