@@ -10,7 +10,7 @@ import yaml
 
 import twofold
 from twofold import errors
-from twofold.datasets import file_format, huggingface, minari
+from twofold.datasets import file_format, minari
 from twofold.datasets.reader import DatasetFile
 
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -19,7 +19,6 @@ parquet: Any = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(file_format, "GROUP_ROWS", 512)
-    monkeypatch.setattr(huggingface, "SHARD_GROUPS", 2)
     path = tmp_path / "data.parquet"
     arguments: Any = {"size": (2, 3), "dialect": None, "endpoint": "embedded"}
     twofold.datasets.write(path, "random", transitions=2500, num_envs=8, seed=3, **arguments)
@@ -58,21 +57,20 @@ def test_a_minari_export_keeps_few_parts_of_each_episode(
             )
 
 
-def test_each_row_group_is_in_one_of_the_files_as_lists(path: Path, tmp_path: Path) -> None:
-    files = twofold.datasets.to_huggingface(path, tmp_path / "folder")
-    assert files == sorted((tmp_path / "folder").rglob("*.parquet"))
-    assert [file.name for file in files] == [f"train-0000{i}-of-00004.parquet" for i in range(4)]
+def test_each_row_group_is_in_the_file_as_lists(path: Path, tmp_path: Path) -> None:
+    file = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    assert list((tmp_path / "folder").rglob("*.parquet")) == [file]
+    assert file.name == "train-00000-of-00001.parquet"
     assert parquet.ParquetFile(path).num_row_groups == 7
-    assert [parquet.ParquetFile(file).num_row_groups for file in files] == [2, 2, 2, 1]
-    tables = [parquet.read_table(file) for file in files]
-    for name in tables[0].column_names:
-        found = [row for table in tables for row in table.column(name).to_pylist()]
+    assert parquet.ParquetFile(file).num_row_groups == 7
+    table = parquet.read_table(file)
+    for name in table.column_names:
         own = np.concatenate([part[name] for part in twofold.datasets.read(path)])
-        np.testing.assert_array_equal(found, own, err_msg=name)
+        np.testing.assert_array_equal(table.column(name).to_pylist(), own, err_msg=name)
 
 
 def test_a_flipped_bit_in_an_exported_file_is_found(path: Path, tmp_path: Path) -> None:
-    (file, *_) = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    file = twofold.datasets.to_huggingface(path, tmp_path / "folder")
     flip(file, 1)
     read = parquet.ParquetFile(file, page_checksum_verification=True).read_row_group
     read(0)
@@ -81,13 +79,13 @@ def test_a_flipped_bit_in_an_exported_file_is_found(path: Path, tmp_path: Path) 
 
 
 def test_the_card_names_the_files_the_columns_and_the_seed(path: Path, tmp_path: Path) -> None:
-    files = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    file = twofold.datasets.to_huggingface(path, tmp_path / "folder")
     _, head, text = (tmp_path / "folder/README.md").read_text().split("---\n", 2)
     card = yaml.safe_load(head)
     (pattern,) = card["configs"][0]["data_files"]
-    assert sorted((tmp_path / "folder").glob(pattern["path"])) == files
+    assert list((tmp_path / "folder").glob(pattern["path"])) == [file]
     features = {each.pop("name"): each for each in card["dataset_info"]["features"]}
-    assert list(features) == parquet.read_schema(files[0]).names
+    assert list(features) == parquet.read_schema(file).names
     assert features["observation"] == {"dtype": {"array2_d": {"shape": [2, 3], "dtype": "uint8"}}}
     assert features["action_mask"] == {"sequence": "int8", "length": 4}
     assert features["reward"] == {"dtype": "float32"}
@@ -144,13 +142,13 @@ def test_a_damaged_file_leaves_no_folder(path: Path, tmp_path: Path) -> None:
 def test_the_first_of_two_exports_to_a_folder_wins(path: Path, tmp_path: Path) -> None:
     def export_again(done: int, total: int) -> None:
         if done == total:
-            files.extend(twofold.datasets.to_huggingface(path, tmp_path / "folder"))
+            files.append(twofold.datasets.to_huggingface(path, tmp_path / "folder"))
 
     files: list[Path] = []
     with pytest.raises(errors.InvalidArgument, match="exists already") as info:
         twofold.datasets.to_huggingface(path, tmp_path / "folder", progress=export_again)
     assert info.value.field == "folder"
-    assert files == sorted((tmp_path / "folder").rglob("*.parquet"))
+    assert files == list((tmp_path / "folder").rglob("*.parquet"))
     assert sorted(tmp_path.iterdir()) == [path, tmp_path / "folder"]
 
 

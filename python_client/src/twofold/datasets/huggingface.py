@@ -1,9 +1,8 @@
-"""Exports a dataset for the Hugging Face Hub, as a folder of Parquet files and a dataset card."""
+"""Exports a dataset for the Hugging Face Hub: a folder with a Parquet file and a dataset card."""
 
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from twofold.datasets import file_format
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 
-SHARD_GROUPS = 64
-"""The maximum number of row groups in an exported file, about 17 million transitions."""
+_FILE = "data/train-00000-of-00001.parquet"
+"""The name that the Hub expects of a single file."""
 
 _CARD = """\
 ---
@@ -69,11 +68,11 @@ These values and the actions determine every trajectory. Lane i has the seed `se
 
 def to_huggingface(
     path: str | Path, folder: str | Path, *, progress: Progress | None = None
-) -> list[Path]:
+) -> Path:
     """Writes a dataset as a folder for the Hugging Face Hub, in bounded memory.
 
-    The folder contains the dataset card README.md, and data/train-*.parquet with the columns that
-    `read` yields: boards are two-dimensional arrays, and masks are lists.
+    The folder contains the dataset card README.md, and a Parquet file in `data` with the columns
+    that `read` yields: boards are two-dimensional arrays, and masks are lists.
     `datasets.load_dataset(folder)` loads the folder, and `hf upload NAME FOLDER --repo-type
     dataset` uploads it.
 
@@ -83,7 +82,7 @@ def to_huggingface(
         progress: A function to call after each row group.
 
     Returns:
-        The paths of the Parquet files.
+        The path of the Parquet file.
 
     Raises:
         InvalidArgument: The folder exists.
@@ -91,30 +90,22 @@ def to_huggingface(
         MissingDependency: pyarrow is not installed.
     """
     dataset, folder = DatasetFile(path), Path(folder)
-    names = _shard_names(dataset.num_groups)
     with _text.whole_folder(folder, "folder") as temporary:
         temporary.mkdir()
         (temporary / "data").mkdir()
-        _write_shards(dataset, [temporary / name for name in names], progress)
+        _write_transitions(dataset, temporary / _FILE, progress)
         (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
-    return [folder / name for name in names]
+    return folder / _FILE
 
 
-def _shard_names(groups: int) -> list[str]:
-    """Returns the file names that the Hub expects if Parquet files hold this many row groups."""
-    count = -(-groups // SHARD_GROUPS)
-    return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
-
-
-def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | None) -> None:
-    schema, groups, rows = _schema(dataset), dataset.transitions(), 0
-    for file in files:
-        with file.open("wb") as opened, file_format.open_writer(opened, schema) as writer:
-            for columns in islice(groups, SHARD_GROUPS):
-                writer.write_batch(file_format.record_batch(schema, columns))
-                rows += len(columns["action"])
-                if progress is not None:
-                    progress(rows, dataset.metadata["transitions"])
+def _write_transitions(dataset: DatasetFile, file: Path, progress: Progress | None) -> None:
+    schema, rows = _schema(dataset), 0
+    with file.open("wb") as opened, file_format.open_writer(opened, schema) as writer:
+        for columns in dataset.transitions():
+            writer.write_batch(file_format.record_batch(schema, columns))
+            rows += len(columns["action"])
+            if progress is not None:
+                progress(rows, dataset.metadata["transitions"])
 
 
 def _schema(dataset: DatasetFile) -> Any:

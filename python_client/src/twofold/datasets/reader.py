@@ -122,17 +122,12 @@ class DatasetFile:
                 raise
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
-    @property
-    def num_groups(self) -> int:
-        """The number of row groups."""
-        return int(self._file.num_row_groups)
-
     def groups(self) -> Iterator[dict[str, Array]]:
         """Yields the columns of each row group with rows.
 
         Board columns are uint8 (rows, cells). Other columns are (rows,).
         """
-        groups = range(self.num_groups)
+        groups = range(self._file.num_row_groups)
         sizes = [self._file.metadata.row_group(group).num_rows for group in groups]
         for group, rows in enumerate(sizes):
             if rows > file_format.GROUP_ROWS:
