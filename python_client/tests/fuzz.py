@@ -57,6 +57,7 @@ class Fuzzer:
         self._random = random.Random(seed)
         self._id = self._random.randbytes(16)
         self._seq = 0
+        self._conversations = 0
         self._kinds: list[Callable[[], list[bytes]]] = [
             self._structured,
             self._structured,
@@ -89,7 +90,10 @@ class Fuzzer:
             self._seq = max(self._seq, reply.seq)
 
     def conversation(self) -> list[list[bytes]]:
-        """Returns the messages of a valid session. Send each one after the previous answer."""
+        """Returns the messages of a valid session, which every second one closes.
+
+        Send each message after the previous answer.
+        """
         self._id = self._random.randbytes(16)
         create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=3)
         ops: list[tuple[dict[str, Any], bytes | None]] = [
@@ -99,6 +103,9 @@ class Fuzzer:
             ({"observe": environment.ObserveRequest()}, None),
             ({"keepalive": environment.KeepaliveRequest()}, None),
         ]
+        self._conversations += 1
+        if self._conversations % 2 == 0:
+            ops.append(({"close": environment.CloseRequest()}, None))
         self._seq = len(ops)
         messages = []
         for seq, (op, payload) in enumerate(ops, start=1):
