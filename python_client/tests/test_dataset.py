@@ -405,6 +405,22 @@ def test_a_dataset_can_not_name_a_module_to_import(
         twofold.datasets.verify(path, endpoint="embedded")
 
 
+def test_a_dataset_with_a_deeply_nested_reward_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    rewrite(path, arguments="HERE")
+    file = parquet.ParquetFile(path)
+    metadata = file.metadata.metadata[b"twofold"].decode()
+    for depth in range(880, 1000):  # around Python's limit on recursion
+        nested = '{"goal": ' * depth + "1" + "}" * depth
+        other = tmp_path / "other.parquet"
+        with parquet.ParquetWriter(other, file.schema_arrow) as writer:
+            writer.write_table(file.read())
+            text = metadata.replace('"HERE"', '{"reward": ' + nested + "}")
+            writer.add_key_value_metadata({b"twofold": text.encode()})
+        with pytest.raises(errors.InvalidDataset):
+            list(twofold.datasets.read(other))
+
+
 def test_text_of_a_dataset_does_not_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

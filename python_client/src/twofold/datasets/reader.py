@@ -95,7 +95,7 @@ class DatasetFile:
     def _read_game(self) -> Game2048:
         try:
             return Game2048.split(self.arguments)[0]
-        except InvalidArgument as error:
+        except (InvalidArgument, RecursionError) as error:  # a message quotes a nested value
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def check_environment(self) -> None:
