@@ -62,13 +62,13 @@ def ran(program: str, **variables: str) -> str:
 RELOADED = """
 import pickle, jax, jax.numpy as jnp
 from jax.experimental import serialize_executable
-env, program = pickle.loads(bytes.fromhex("{pickled}"))
+env, program = pickle.load(open("{path}", "rb"))
 run = serialize_executable.deserialize_and_load(*program)
 print(run(jnp.uint32([[0, 0], [7, 0]])).tolist() == {boards})
 """
 
 
-def test_a_compiled_program_runs_in_another_process_without_being_traced() -> None:
+def test_a_compiled_program_runs_in_another_process_without_being_traced(tmp_path: Path) -> None:
     env = twofold.jax.make(GAME2048, 2)
 
     def boards(seeds: jax.Array) -> jax.Array:
@@ -76,8 +76,9 @@ def test_a_compiled_program_runs_in_another_process_without_being_traced() -> No
 
     seeds = jnp.uint32([[0, 0], [7, 0]])
     compiled = jax.jit(boards).lower(seeds).compile()
-    pickled = pickle.dumps((env, serialize_executable.serialize(compiled)))
-    program = RELOADED.format(pickled=pickled.hex(), boards=compiled(seeds).tolist())
+    path = tmp_path / "program"
+    path.write_bytes(pickle.dumps((env, serialize_executable.serialize(compiled))))
+    program = RELOADED.format(path=path, boards=compiled(seeds).tolist())
     assert ran(program) == "True\n"
 
 
