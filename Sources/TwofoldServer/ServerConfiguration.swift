@@ -14,7 +14,8 @@ public struct ServerConfiguration: Sendable {
     /// The directory where sessions are saved when the server stops, and from which they are restored when it
     /// starts; nil for none.
     public var stateDirectory: String?
-    /// The clock for the time limits of rollouts, and for the time that a hello or resume request takes.
+    /// The clock for the time limits of rollouts, and for the time that a hello or resume request takes. Tests replace
+    /// it.
     var clock = Clock.system
     /// The CURVE encryption of tcp endpoints: the server's own keys, and the path of the file with the public keys of
     /// the authorised clients; nil for none. Ipc endpoints are protected by the permissions of the socket's file

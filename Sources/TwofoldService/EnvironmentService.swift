@@ -2,7 +2,7 @@ package import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldProtocol
 
-/// The service that turns each accepted request into one reply, with the memory budget of all sessions. It is
+/// The service that turns each accepted request into one reply. It holds the memory budget of all sessions, is
 /// synchronous, and knows nothing about sockets, sequence numbers or repeated requests.
 public struct EnvironmentService: Sendable {
     /// Twofold's version, which hello reports. The Python package reads it from this line.

@@ -90,7 +90,7 @@ class Fuzzer:
             self._seq = max(self._seq, reply.seq)
 
     def conversation(self) -> list[list[bytes]]:
-        """Returns the messages of a valid session, which every second one closes.
+        """Returns the messages of a valid session. Every second session is closed at the end.
 
         Send each message after the previous answer.
         """

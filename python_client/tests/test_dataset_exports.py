@@ -78,7 +78,7 @@ def test_a_flipped_bit_in_an_exported_file_is_found(path: Path, tmp_path: Path) 
         read(1)
 
 
-def test_the_card_names_the_files_the_columns_and_the_seed(path: Path, tmp_path: Path) -> None:
+def test_the_card_names_the_file_the_columns_and_the_seed(path: Path, tmp_path: Path) -> None:
     file = twofold.datasets.to_huggingface(path, tmp_path / "folder")
     _, head, text = (tmp_path / "folder/README.md").read_text().split("---\n", 2)
     card = yaml.safe_load(head)

@@ -33,7 +33,7 @@ public struct Moment: Comparable, Sendable {
     }
 }
 
-/// The source of time: the system's clock, except in a simulation.
+/// The source of time: the system's clock, except in simulations and tests.
 public struct Clock: Sendable {
     /// The function that returns the present moment. Any thread may call it.
     public let now: @Sendable () -> Moment

@@ -33,7 +33,8 @@ package final class Authenticator {
     private let logger: Logger
     /// The clients' names by public key. The keys are in Z85, as in messages.
     private(set) var names: [String: String]
-    /// A reloaded list, and how many keys were added and removed since the reload began.
+    /// A reloaded list, and the numbers of keys that it adds to the list in use when the reload began, and removes from
+    /// it.
     typealias NewList = (names: [String: String], added: Int, removed: Int)
     /// The mailbox through which reloaded lists arrive.
     let lists: Mailbox<Result<NewList, Reason>>
@@ -75,8 +76,8 @@ package final class Authenticator {
         queue.async { [lists, path, names] in
             lists.deliver(
                 Result { () throws(Reason) in
-                    // because: counting the keys of a long list would keep the socket thread busy.
                     let new = try CurveFiles.readAllowed(path)
+                    // because: counting the keys of a long list would keep the socket thread busy.
                     let added = new.keys.count { names[$0] == nil }
                     return (new, added, names.keys.count { new[$0] == nil })
                 })

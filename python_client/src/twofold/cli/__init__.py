@@ -98,7 +98,8 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        print(end="", flush=True)  # --help into a closed pipe fails here, not in the interpreter
+        # The output of --help and --version into a closed pipe fails here, not in the interpreter.
+        print(end="", flush=True)
         super().exit(status, message)
 
 

@@ -420,6 +420,8 @@ def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) ->
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         TypeError: An argument is unknown.
+        ServerStartFailed: The service in this process can't start, for example because a variable
+            is wrong.
     """
     tools = ServedGames(max_games, **service)
     server = _Server(tools)
