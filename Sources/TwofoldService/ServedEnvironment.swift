@@ -59,8 +59,8 @@ public final class ServedEnvironment {
             256 + batch.lanes * (8 + 1 + batch.boardSpace.shape.reduce(1, *))
         // Replies to resets are never longer.
         let longestStep = (longestFinals ?? stepLayout).size
-        // The reply to a reset, the stored reply to the last step, and the reply to the next step.
-        let replyBytes = resetLayout.size + 2 * longestStep
+        // A reply that is still in a broken connection, the stored reply to the last step, and the reply to the next step.
+        let replyBytes = 3 * longestStep
         do throws(Reason) {
             try boardMemory.grow(by: create.frame.count)
             // because: longer replies and requests that the ledger keeps would use up the memory that resets and steps

@@ -41,6 +41,20 @@ import TwofoldTestSupport
         withExtendedLifetime((kept, others)) {}
     }
 
+    @Test func `steps are executed while the reply to an earlier step waits to be sent`() throws {
+        let budget = MemoryBudget(limit: 1 << 20)
+        let session = try session(lanes: 5, budget) { $0.autoresetMode = .sameStep }
+        let others = try budget.reserve(budget.limit - budget.used)
+        let actions: [UInt8] = [0, 1, 2, 3, 0]
+        func step() throws -> Frame? {
+            try actions.withUnsafeBytes { try session.execute(.step, payload: $0).payload }
+        }
+        let waiting = try step()
+        var stored = try step()
+        for _ in 0..<3 { stored = try step() }
+        withExtendedLifetime((waiting, stored, others)) {}
+    }
+
     @Test func `a table of optimal values counts in the budget once for all sessions`() throws {
         let path = "\(FileManager.default.temporaryDirectory.path)/twofold-\(UInt64.random(in: 0 ... .max))"
         defer { try? FileManager.default.removeItem(atPath: path) }

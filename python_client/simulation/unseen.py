@@ -141,8 +141,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a SAME_STEP session does not reserve its longest replies",
             _SERVED,
-            "resetLayout.size + 2 * longestStep",
-            "resetLayout.size + 2 * stepLayout.size",
+            "replyBytes = 3 * longestStep",
+            "replyBytes = 2 * stepLayout.size",
         ),
         Defect(
             "a search and a network may exceed the policy budget together",
