@@ -73,6 +73,17 @@ def test_the_endpoint_embedded_uses_only_the_library(monkeypatch: pytest.MonkeyP
         twofold.Game2048VectorEnv(2, endpoint="embedded")
 
 
+def test_a_relative_path_names_a_file_in_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for find, variable in ((find_library, "TWOFOLD_LIBRARY"), (find_program, "TWOFOLD_SERVER")):
+        path = find().resolve()
+        monkeypatch.chdir(path.parent)
+        for relative in (path.name, f"./{path.name}"):
+            monkeypatch.setenv(variable, relative)
+            assert find() == path
+
+
 @pytest.mark.usefixtures("_unstarted")
 def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "VERSION", "7.0")

@@ -38,7 +38,8 @@ def find_program() -> Path:
 
 def _find(name: str, variable: str, *, is_program: bool) -> Path:
     named = os.environ.get(variable)
-    candidates = [Path(named)] if named else _candidates(name)
+    # Absolute, because the system looks up a name without a slash in other places.
+    candidates = [Path(named).absolute()] if named else _candidates(name)
     places = ", ".join(map(str, candidates))
     if is_program and not named:
         places += " or on PATH"
