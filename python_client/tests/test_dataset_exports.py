@@ -82,8 +82,7 @@ def test_the_card_names_the_file_the_columns_and_the_seed(path: Path, tmp_path: 
     file = twofold.datasets.to_huggingface(path, tmp_path / "folder")
     _, head, text = (tmp_path / "folder/README.md").read_text().split("---\n", 2)
     card = yaml.safe_load(head)
-    (pattern,) = card["configs"][0]["data_files"]
-    assert list((tmp_path / "folder").glob(pattern["path"])) == [file]
+    assert "configs" not in card, "the library would not notice that the files have changed"
     features = {each.pop("name"): each for each in card["dataset_info"]["features"]}
     assert list(features) == parquet.read_schema(file).names
     assert features["observation"] == {"dtype": {"array2_d": {"shape": [2, 3], "dtype": "uint8"}}}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -249,6 +250,17 @@ def test_hugging_face_reads_every_transition(arguments: dict[str, Any], tmp_path
     assert loaded.features["observation"].dtype == "uint8"
     for name, values in rows[:].items():
         np.testing.assert_array_equal(values, data[name], err_msg=name)
+
+
+def test_hugging_face_reads_the_files_that_replaced_others(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for seed in (0, 1):
+        data = read(path := write(tmp_path, seed=seed))
+        shutil.rmtree(folder, ignore_errors=True)
+        twofold.datasets.to_huggingface(path, folder)
+        loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
+        observations = loaded.with_format("numpy")["observation"][:]
+        np.testing.assert_array_equal(observations, data["observation"])
 
 
 @pytest.mark.filterwarnings("error")

@@ -23,11 +23,6 @@ tags:
 - offline-rl
 - gymnasium
 - twofold
-configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: data/train-*.parquet
 dataset_info:
   features:
 {features}
