@@ -215,7 +215,7 @@ extension Result<SessionLedger.Verdict, ServiceError> {
         if case .success(.waits) = self { true } else { false }
     }
 
-    /// Whether the resume request waits in place of an earlier one.
+    /// Whether the resume request replaces an earlier one that waits.
     var isParked: Bool {
         if case .success(.parked) = self { true } else { false }
     }

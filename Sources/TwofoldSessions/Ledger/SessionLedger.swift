@@ -28,8 +28,8 @@ package struct SessionLedger {
         case resumed(StoredReply)
         /// Do nothing. The resume request waits until the request in progress ends.
         case waits
-        /// Do nothing. The reply to an earlier request will go to the route of this one instead: this is a copy of the
-        /// request in progress, or it waits in place of another resume request.
+        /// Do nothing. The reply to an earlier request will go to this request's route instead. This request is a copy
+        /// of the one in progress, or it replaces a resume request that waits.
         case parked
     }
 

@@ -73,7 +73,7 @@ class Game:
         first: The ways to flip the first card, which lead from `begins` to `opens`. Entry t covers
             the states that are reachable in t turns, but not in fewer.
         second: The ways to flip the second card, which lead from `opens` to `begins`. Entry t
-            covers the states that can follow from those of `first`, but not from earlier ones.
+            covers the states that can follow entry t of `first`, but no earlier entry.
     """
 
     memory: Memory

@@ -121,7 +121,7 @@ def _start() -> tuple[ctypes.CDLL, int]:
     """Starts a service for the life of this process; returns the library and the service's id.
 
     Raises:
-        ServerStartFailed: There is no usable library, or a variable that configures the service is
+        ServerStartFailed: The library can't be used, or an environment variable for the service is
             invalid.
     """
     loaded = library()
