@@ -1,6 +1,8 @@
+internal import FoundationEssentials
 internal import Platform
 internal import Synchronization
 internal import TwofoldCore
+internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
@@ -32,8 +34,34 @@ final class EmbeddedService: @unchecked Sendable {
         let machine = SessionMachine(settings, keys: nil, at: anyTime)
         let turn = created.add(1, ordering: .relaxed).newValue
         // Each call starts at a different place, because nearly all places are free.
-        return (0..<UInt64(limit)).lazy.map { turn * UInt64(limit) + (turn &+ $0) % UInt64(limit) }
+        let number = (0..<UInt64(limit)).lazy.map { turn * UInt64(limit) + (turn &+ $0) % UInt64(limit) }
             .first { at($0).begin($0, machine) }
+        if turn == 1, let number { playOneBoard(number) }
+        return number
+    }
+
+    /// Plays one board, so that the constants on a request's path exist before any other call.
+    ///
+    /// because: a constant that one thread is initialising while another forks stays unfinished in the child, whose
+    /// first use of it would never return.
+    private static func playOneBoard(_ number: UInt64) {
+        var create = CreateRequest()
+        create.environmentID = "twofold/Game2048-v0"
+        create.numEnvs = 1
+        var request = Request()
+        request.session = Data(count: 16)
+        request.epoch = 1
+        let requests: [(Request.OneOf_Op, Frame?)] = [
+            (.create(create), nil), (.reset(.init()), nil),
+            (.step(.init()), [UInt8(0)].withUnsafeBytes(Frame.init(copying:))), (.close(.init()), nil),
+        ]
+        for (op, actions) in requests {
+            request.seq += 1
+            request.op = op
+            request.frame.withUnsafeBytes { header in
+                _ = call(number, Frame(ofCaller: header), actions, memory: nil)?.reply.header
+            }
+        }
     }
 
     private static func at(_ number: UInt64) -> EmbeddedService { all[Int(number % UInt64(limit))] }

@@ -334,6 +334,41 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
     assert output == "0\n"
 
 
+def test_a_fork_waits_while_another_thread_starts_the_library() -> None:
+    """The child could never use constants that the library was just initialising."""
+    output, _ = run(
+        "import threading\n"
+        "from twofold.client import embedded\n"
+        "starting, forks = threading.Event(), threading.Event()\n"
+        "start, lines = embedded._start, []\n"
+        "def slowly():\n"
+        "    starting.set()\n"
+        "    forks.wait()\n"
+        "    lines.append('started')\n"
+        "    return start()\n"
+        "embedded._start = slowly\n"
+        "def play(): twofold.Game2048VectorEnv(1).reset(seed=0)\n"
+        "other = threading.Thread(target=play); other.start(); starting.wait()\n"
+        "os.register_at_fork(before=forks.set)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    import signal; signal.alarm(60)\n"
+        "    print(lines, flush=True); play(); os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1]); other.join()\n"
+    )
+    assert output == "['started']\n0\n"
+
+
+def test_the_first_environment_imports_no_module() -> None:
+    """A child could never import a module that another thread was importing at the fork."""
+    output, _ = run(
+        "make, before = twofold.Game2048VectorEnv, set(sys.modules)\n"
+        "env = make(1); env.reset(seed=0); env.step(np.zeros(1, int))\n"
+        "print(sorted(set(sys.modules) - before))\n"
+    )
+    assert output == "[]\n"
+
+
 def test_several_threads_play_in_a_forked_child() -> None:
     output, _ = run(
         "from concurrent.futures import ThreadPoolExecutor\n"

@@ -136,7 +136,8 @@ def _start() -> tuple[ctypes.CDLL, int]:
 _WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["UnsignedInteger"]}
 _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
 
-# Reentrant, because a signal handler may need a service while the interrupted call starts one.
+# Reentrant, because a signal handler may need a service while the interrupted call starts one. A
+# fork waits for it, because a child could never use a library that was just starting.
 _lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
 # Whether the parent process used the library before the fork, and this process has not warned yet.
@@ -151,7 +152,11 @@ def _forget_in_child() -> None:
     _service = None
 
 
-system.after_fork_in_child(_forget_in_child)
+system.at_fork(
+    before=lambda: _lock.acquire(),
+    after_in_parent=lambda: _lock.release(),
+    after_in_child=_forget_in_child,
+)
 
 
 class EmbeddedCarrier(Carrier):

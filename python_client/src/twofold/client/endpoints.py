@@ -7,8 +7,10 @@ import re
 import warnings
 
 from twofold import _arguments
+from twofold.client import private_server
 from twofold.client.carrier import Carrier
 from twofold.client.curve import CurveKeys
+from twofold.client.embedded import EmbeddedCarrier, library
 from twofold.client.surroundings import Surroundings
 from twofold.client.system import LONGEST_IPC_PATH
 from twofold.client.zeromq import ZeroMQCarrier
@@ -67,8 +69,6 @@ def check_address(endpoint: str, expected: str = _EXPECTED) -> str:
 
 def _default() -> str:
     """Returns "embedded". If there is no library, warns once per process and returns "private"."""
-    from twofold.client.embedded import library
-
     global _has_warned
     if os.environ.get("TWOFOLD_LIBRARY"):
         return EMBEDDED  # which refuses a wrong value
@@ -97,12 +97,8 @@ def open_carrier(
     """
     keys = check_keys(endpoint, keys)
     if endpoint == EMBEDDED:
-        from twofold.client.embedded import EmbeddedCarrier
-
         return EmbeddedCarrier(surroundings)
     if endpoint == PRIVATE:
-        from twofold.client import private_server
-
         server = private_server.acquire(deadline)
         return ZeroMQCarrier(server.endpoint, server=server, surroundings=surroundings)
     return ZeroMQCarrier(endpoint, keys=keys, surroundings=surroundings)

@@ -251,6 +251,6 @@ def _forget_in_child() -> None:
     _lock, _current, _timer = threading.RLock(), None, None
 
 
-system.after_fork_in_child(_forget_in_child)
+system.at_fork(after_in_child=_forget_in_child)
 # Runs before the sessions are closed, because the last registered function is called first.
 atexit.register(stop_at_exit)

@@ -114,4 +114,4 @@ def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
 
 
 # A forked child makes its own clients and leaves its parent's sockets and locks alone.
-system.after_fork_in_child(_clients.clear)
+system.at_fork(after_in_child=_clients.clear)

@@ -14,10 +14,10 @@ LONGEST_IPC_PATH = 103 if sys.platform == "darwin" else 107
 generation = object()
 
 
-def after_fork_in_child(function: Callable[[], object]) -> None:
-    """Registers a function to call in forked children, on systems that support fork."""
+def at_fork(**hooks: Callable[[], object]) -> None:
+    """Calls `os.register_at_fork` with the hooks, on systems that support fork."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=function)
+        os.register_at_fork(**hooks)
 
 
 def _begin_generation() -> None:
@@ -25,7 +25,7 @@ def _begin_generation() -> None:
     generation = object()
 
 
-after_fork_in_child(_begin_generation)
+at_fork(after_in_child=_begin_generation)
 
 
 def check_descriptors(descriptor: int) -> None:
