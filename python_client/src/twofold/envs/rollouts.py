@@ -62,14 +62,14 @@ def rollout(
             field="policy_seed",
         )
     names = [_arguments.text("infos", name) for name in infos]
-    given, arrays = storage(out, steps, names, session.spec.step, session.rollouts)
-    collected = Collected(given, arrays, game)
+    wanted = reply_bytes(session)
+    given, arrays = storage(out, steps, names, session.spec.step, session.rollouts, wanted)
+    collected = Collected(steps, given, arrays, game)
     if isinstance(chooser, OpenFunction):
         return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)
     if isinstance(served, served_policies.NTuple):
         served_policies.upload(session, served)
     sent = None if played is None else game.to_server(played)
-    wanted = reply_bytes(session)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
         """Returns the request for the steps that remain after `done` steps."""
