@@ -142,12 +142,8 @@ class Carrier(abc.ABC):
         """Sends a request without waiting. The next `exchange` must be for the same request."""
 
     @abc.abstractmethod
-    def drop(self) -> None:
-        """Drops the request in progress, if any."""
-
-    @abc.abstractmethod
     def close(self) -> None:
-        """Closes the connection. Safe to call twice."""
+        """Drops the request in progress and closes the connection. The next request reopens it."""
 
     @property
     def is_dead(self) -> bool:

@@ -276,11 +276,8 @@ class EmbeddedCarrier(Carrier):
     def begin(self, call: Call) -> None:
         raise AssertionError("begin() is not supported: the library replies during the call")
 
-    def drop(self) -> None:
-        """Does nothing, because no request is in progress between calls."""
-
     def close(self) -> None:
-        """Does nothing, because the service keeps running for other sessions."""
+        """Does nothing, because no request is in progress between calls."""
 
 
 class Counts(NamedTuple):

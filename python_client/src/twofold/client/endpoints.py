@@ -103,7 +103,7 @@ def open_carrier(
     if endpoint == PRIVATE:
         from twofold.client import private_server
 
-        server = private_server.acquire(deadline)
+        server = private_server.running(deadline)
         return ZeroMQCarrier(server.endpoint, server=server, surroundings=surroundings)
     return ZeroMQCarrier(endpoint, keys=keys, surroundings=surroundings)
 
