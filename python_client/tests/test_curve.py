@@ -622,7 +622,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
             CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
     os.truncate(tmp_path / "cut", 2 << 20)
-    with pytest.raises(errors.InvalidArgument, match="cut is not a key file"):
+    with pytest.raises(errors.InvalidArgument, match="cut is larger than 1,048,576 bytes"):
         CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
 
 
