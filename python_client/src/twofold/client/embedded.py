@@ -170,7 +170,7 @@ class EmbeddedCarrier(Carrier):
     is_remote = False
 
     def __init__(self, surroundings: Surroundings = SYSTEM) -> None:
-        super().__init__("embedded", is_ours=True)
+        super().__init__("embedded")
         self._now = surroundings.now
         global _service
         with _lock:

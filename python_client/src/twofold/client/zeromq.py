@@ -90,7 +90,7 @@ class ZeroMQCarrier(Carrier):
         server: PrivateServer | None = None,
         surroundings: Surroundings = SYSTEM,
     ) -> None:
-        super().__init__(endpoint, is_ours=server is not None)
+        super().__init__(endpoint)
         self.server, self._surroundings = server, surroundings
         self._keys = keys
         self._socket: Socket | None = None
