@@ -314,15 +314,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def step_wait(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the step that `step_async` began, in the form of `step`.
-
-        Raises:
-            gymnasium.error.NoAsyncCallError: No step was begun.
-            FailedPrecondition: As in `step`; the step was refused and changed nothing.
-            PermissionDenied, ShuttingDown, TransportError: No answer came. Repeating the call
-                returns the results.
-        """
-        self._session.check_begun()
+        """Returns the results of the step that `step_async` began; the same as `collect`."""
         return self._collected()
 
     @waiting

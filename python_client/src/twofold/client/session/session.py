@@ -170,14 +170,6 @@ class Session(Calls):
         if isinstance(state, states.Answered):
             self.state = states.Carried(state.seq, state.operation, answer)
 
-    def check_begun(self) -> None:
-        """Raises gymnasium.error.NoAsyncCallError unless `step_async` has begun a step."""
-        if not self.state.is_awaited:
-            raise gym.error.NoAsyncCallError(
-                "step_wait() returns the result of step_async(); call step_async() first",
-                "step",
-            )
-
     def collect(self, into: Buffer | None = None) -> Answer:
         """Returns the reply to the newest step, if no call has returned it.
 
@@ -189,7 +181,9 @@ class Session(Calls):
         operation = self.unreturned_step
         if operation is None:
             raise gym.error.NoAsyncCallError(
-                "there is nothing to collect: every step has returned its result", "collect"
+                "there is nothing to collect: every step has returned its result; call "
+                "step_async() or step() first",
+                "step",
             )
         if isinstance(self.state, states.Held):
             return self.state.answer
