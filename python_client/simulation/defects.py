@@ -478,7 +478,7 @@ IN_PYTHON = (
     Defect(
         "a retry reuses a socket that still waits for a reply",
         "python_client/src/twofold/client/zeromq.py",
-        "        if self._is_under_way:\n            self.drop()\n",
+        "        if self._is_under_way:\n            self.close()\n",
         "",
     ),
     Defect(

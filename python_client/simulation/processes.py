@@ -116,9 +116,9 @@ class Simulation:
                 one.throw(Killed)
         self.world.destroy()
         # The connections of `twofold.rules` belong to the process, not to an environment.
-        for key in [*stateless._clients]:
+        for key in [*stateless._idle]:
             if key[2] is not SYSTEM:
-                del stateless._clients[key]
+                del stateless._idle[key]
 
     def _loop(self) -> str | None:
         world, greenlets, last = self.world, self._greenlets, _MAX_RUN

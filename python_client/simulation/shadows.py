@@ -146,7 +146,7 @@ class Boards:
     @property
     def was_reset(self) -> bool:
         """Whether the shadow was reset or restored."""
-        return self.shadow._seeds.seeds is not None
+        return self.shadow._seeds.common is not None
 
     def saw(self, envs: Any) -> bool:
         """Records that a call has returned. Returns True if the call has recreated the session."""

@@ -1,5 +1,7 @@
 """Reply memory is reused only after all arrays that refer to it are gone, and holds them whole."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,19 @@ def test_arrays_still_in_use_are_all_different() -> None:
 def test_sizes_are_exact() -> None:
     pool = BufferPool()
     assert [pool.take(size)[0].size for size in (1, 2, 1, 0, 4096)] == [1, 2, 1, 0, 4096]
+
+
+def test_unused_arrays_of_other_sizes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = BufferPool()
+    pool.take(1000)
+
+    def empty(size: int, dtype: type) -> Any:
+        if pool._buffers:
+            raise MemoryError
+        return np.zeros(size, dtype)
+
+    monkeypatch.setattr(np, "empty", empty)
+    assert pool.take(64)[0].size == 64
 
 
 @pytest.mark.parametrize(

@@ -132,14 +132,14 @@ def test_gymnasiums_make_can_not_lengthen_a_presets_episodes() -> None:
 
 def test_the_error_of_wrong_peeks_names_the_word_for_any_number() -> None:
     with pytest.raises(errors.InvalidArgument, match='0 or more, or "unlimited"'):
-        ConcentrationVectorEnv(2, endpoint="embedded", peeks="many")  # type: ignore[call-overload]
+        ConcentrationVectorEnv(2, endpoint="embedded", peeks="many")  # type: ignore[arg-type]
 
 
 def test_an_unknown_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError):
-        ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-overload]
+        ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        twofold.ConcentrationEnv(autoreset_mode="NEXT_STEP")  # type: ignore[call-overload]
+        twofold.ConcentrationEnv(autoreset_mode="NEXT_STEP")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

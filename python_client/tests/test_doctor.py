@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import types
@@ -191,51 +190,6 @@ def test_a_full_server_in_the_environment_variable_is_named() -> None:
         envs.close()
     assert status == 1
     fails(findings, "step", "max_sessions", "TWOFOLD_ENDPOINT")
-
-
-_BLOCK = """
-import sys
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name == {missing!r}:
-            raise ModuleNotFoundError("No module named " + repr(name), name=name)
-sys.meta_path.insert(0, Missing())
-"""
-
-
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        ([sys.executable, "-m", "twofold"], "google.protobuf"),
-        ([f"{sysconfig.get_path('scripts')}/twofold"], "numpy"),
-    ],
-    ids=["module", "script"],
-)
-def test_the_command_names_a_missing_package_in_one_line(
-    command: list[str], missing: str, tmp_path: Path
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(_BLOCK.format(missing=missing))
-    ran = subprocess.run(
-        [*command, "doctor"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == cli.FAILED
-    assert ran.stderr == (
-        f"twofold: {missing} is not installed, and twofold needs it: run `pip install twofold`\n"
-    )
-
-
-@pytest.mark.parametrize("missing", ["gymnasium", "zmq"])
-def test_the_import_names_a_missing_package_and_the_command_that_installs_it(missing: str) -> None:
-    code = f"{_BLOCK.format(missing=missing)}import twofold"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ran.stderr.splitlines()[-1] == (
-        f"ModuleNotFoundError: {missing} is not installed, and twofold needs it: run `pip install "
-        "twofold`"
-    )
 
 
 @pytest.mark.parametrize(

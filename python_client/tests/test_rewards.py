@@ -162,23 +162,20 @@ def test_a_function_is_refused_with_a_hint_on_custom_rewards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field", "close"),
+    ("arguments", "field", "known"),
     [
-        ({"reward": {"merge_scor": 1}}, "reward.merge_scor", "merge_score"),
-        ({"reward": {"corner": {"gama": 1}}}, "reward.corner.gama", "gamma"),
-        ({"extra_infos": ("mergs",)}, "extra_infos", "merges"),
-        ({"extra_infos": ("episod",)}, "extra_infos", "episode"),
-        ({"reward": {"xyz": 1}}, "reward.xyz", None),
+        ({"reward": {"merge_scor": 1}}, "reward.merge_scor", "it has merge_score, merge_exponent"),
+        ({"reward": {"corner": {"gama": 1}}}, "reward.corner.gama", "it takes weight, gamma"),
+        ({"extra_infos": ("mergs",)}, "extra_infos", "merges, chance"),
+        ({"extra_infos": ("episod",)}, "extra_infos", "regret, episode"),
     ],
 )
-def test_a_misspelt_name_is_refused_with_the_one_that_is_meant(
-    arguments: Any, field: str, close: str | None
+def test_a_misspelt_name_is_refused_with_the_known_names(
+    arguments: Any, field: str, known: str
 ) -> None:
-    with pytest.raises(errors.InvalidArgument) as caught:
+    with pytest.raises(errors.InvalidArgument, match=known) as caught:
         twofold.Game2048VectorEnv(2, endpoint="embedded", **arguments)
     assert caught.value.field == field
-    hint = f"; did you mean {close!r}?" if close else ""
-    assert str(caught.value).partition("; did")[1:] == hint.partition("; did")[1:]
 
 
 def test_a_single_environment_has_the_names_of_its_terms() -> None:

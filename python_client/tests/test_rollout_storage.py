@@ -185,3 +185,13 @@ def test_without_storage_each_rollout_has_separate_arrays() -> None:
             np.testing.assert_array_equal(getattr(first, name), array, err_msg=f"{source} {name}")
     assert {item.name for item in dataclasses.fields(first)} == {*ARRAYS, "infos", "finals"}
     envs.close()
+
+
+def test_a_rollout_in_one_reply_takes_no_memory_from_the_pool() -> None:
+    envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
+    envs.reset(seed=0)
+    envs.rollout(5, "random")
+    assert not envs._session.rollouts._buffers
+    envs.rollout(5, lambda observations, mask: mask.argmax(axis=1))
+    assert len(envs._session.rollouts._buffers) == 1
+    envs.close()

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from reference import Game, Xoshiro128PlusPlus
-from servers import PATIENCE, Server, wait_until
+from servers import PATIENCE, Server
 
 import twofold
 from twofold import errors, rules
 from twofold.client import stateless
 from twofold.client.carrier import NO_PAYLOAD
-from twofold.client.surroundings import Surroundings, surroundings
+from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 from twofold.v1 import envelope_pb2 as envelope
 
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
@@ -430,7 +430,8 @@ if child == 0:
     os._exit(0 if np.array_equal(twofold.rules.legal(board), first) else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert np.array_equal(twofold.rules.legal(board), first)
-server = getattr(twofold.client.stateless.client(None)._carrier, "server", None)
+((carrier,),) = twofold.client.stateless._idle.values()
+server = getattr(carrier, "server", None)
 if server is not None:
     os.kill(server.pid, 9)
     try:
@@ -451,22 +452,6 @@ print(first.tolist())
 def test_an_address_without_a_server_ends_in_a_deadline() -> None:
     with pytest.raises(errors.DeadlineExceeded):
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
-
-
-def test_the_timeout_also_applies_while_another_thread_makes_a_request(own_server: Server) -> None:
-    board = np.eye(4, dtype=int)
-    rules.legal(board, endpoint=own_server.ipc)
-    answers = []
-    thread = threading.Thread(
-        target=lambda: answers.append(rules.legal(board, endpoint=own_server.ipc))
-    )
-    with own_server.stopped():
-        thread.start()
-        wait_until(lambda: stateless.client(own_server.ipc)._is_busy)
-        with pytest.raises(errors.DeadlineExceeded, match="other threads used the connection"):
-            rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
-    thread.join()
-    assert len(answers) == 1
 
 
 class SlowToExpand:
@@ -539,8 +524,7 @@ def test_a_request_that_a_stopping_server_refuses_is_repeated_until_the_deadline
 ) -> None:
     board = np.eye(4, dtype=int)
     expected = rules.legal(board, endpoint=server.ipc)
-    carrier = stateless.client(server.ipc)._carrier
-    assert carrier is not None
+    (carrier,) = stateless._idle[server.ipc, None, SYSTEM]
     exchange, refusals = carrier.exchange, itertools.count(1)
     refusal = {"code": envelope.ERROR_CODE_SHUTTING_DOWN, "retry_after_ms": 1}
 

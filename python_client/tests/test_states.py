@@ -161,7 +161,7 @@ def test_a_reply_that_takes_long_to_arrive_does_arrive(seconds: float) -> None:
     )
     for _ in range(10):
         carrier.exchange(Call("reset", 1, b""), now[0] + 30)
-        carrier.drop()
+        carrier.close()
     connections = 0
     carrier.exchange(Call("reset", 1, b""), now[0] + 30)
     assert connections == 1, "once the round trip is known, the reply needs no second connection"
@@ -192,7 +192,7 @@ def test_a_lost_reply_does_not_lengthen_the_waits_of_later_calls() -> None:
         began = now[0]
         carrier.exchange(Call("reset", 1, b""), now[0] + 30)
         assert now[0] - began < 0.1
-        carrier.drop()
+        carrier.close()
 
 
 def test_a_reply_to_another_request_does_not_hasten_the_next_try() -> None:

@@ -9,37 +9,26 @@ Importing this package registers its environments with Gymnasium.
 """
 
 import importlib.metadata
-import pathlib
-import sys
 
-try:
-    from twofold import ceilings as ceilings
-    from twofold import datasets as datasets
-    from twofold import envs
-    from twofold import errors as errors
-    from twofold import policies as policies
-    from twofold import recordings as recordings
-    from twofold import rules as rules
-    from twofold.client.curve import CurveKeys
-    from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
-    from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
-    from twofold.envs.resume import resume
-    from twofold.envs.rollout import Rollout
-    from twofold.envs.seeding import worker_seeds
-    from twofold.envs.single import TwofoldEnv
-    from twofold.envs.vector import TwofoldVectorEnv
-    from twofold.errors import RequestError, TransportError, TwofoldError
-    from twofold.evaluation import Evaluation, evaluate
-    from twofold.games.encoding import one_hot, tile_values
-    from twofold.learning import Training, train
-except ModuleNotFoundError as error:
-    if error.name is None or error.name.partition(".")[0] == "twofold":
-        raise
-    text = f"{error.name} is not installed, and twofold needs it: run `pip install twofold`"
-    # The command and `python -m twofold` import this first, and print no traceback.
-    if pathlib.Path(sys.argv[0]).stem == "twofold" or sys.orig_argv[1:3] == ["-m", "twofold"]:
-        sys.exit(f"twofold: {text}")
-    raise ModuleNotFoundError(text, name=error.name) from None
+from twofold import ceilings as ceilings
+from twofold import datasets as datasets
+from twofold import envs
+from twofold import errors as errors
+from twofold import policies as policies
+from twofold import recordings as recordings
+from twofold import rules as rules
+from twofold.client.curve import CurveKeys
+from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
+from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
+from twofold.envs.resume import resume
+from twofold.envs.rollout import Rollout
+from twofold.envs.seeding import worker_seeds
+from twofold.envs.single import TwofoldEnv
+from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import RequestError, TransportError, TwofoldError
+from twofold.evaluation import Evaluation, evaluate
+from twofold.games.encoding import one_hot, tile_values
+from twofold.learning import Training, train
 
 __all__ = [
     "ConcentrationEnv",

@@ -162,14 +162,12 @@ def game(which: object, games: int) -> str | int:
 
 def autoreset(value: object) -> AutoresetMode:
     """Returns an AutoresetMode from a mode, its value or its name."""
-    spellings: dict[object, AutoresetMode] = {}
-    for mode in AutoresetMode:
-        spellings |= {mode: mode, mode.value: mode, mode.name: mode, mode.name.lower(): mode}
-    mode_of = spellings.get(value) if isinstance(value, (str, AutoresetMode)) else None
-    if mode_of is None:
-        expected = "a gymnasium.vector.AutoresetMode, its name or its value"
-        raise wrong("autoreset_mode", value, expected)
-    return mode_of
+    if isinstance(value, (str, AutoresetMode)):
+        for mode in AutoresetMode:
+            if value in (mode, mode.value, mode.name, mode.name.lower()):
+                return mode
+    expected = "a gymnasium.vector.AutoresetMode, its name or its value"
+    raise wrong("autoreset_mode", value, expected)
 
 
 def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:

@@ -36,7 +36,6 @@ TwofoldError
 
 from __future__ import annotations
 
-import functools
 from typing import Any, ClassVar
 
 import gymnasium.error
@@ -256,8 +255,8 @@ class PolicyError(TwofoldError, RuntimeError):
         self,
         message: str,
         *,
-        policy: str,
-        call: int,
+        policy: str = "",
+        call: int = 0,
         row: int | None = None,
         lane: int | None = None,
         episode: int | None = None,
@@ -270,11 +269,6 @@ class PolicyError(TwofoldError, RuntimeError):
         self.lane = lane
         self.episode = episode
         self.seed = seed
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By default, an exception is unpickled from its message alone.
-        again = functools.partial(type(self), policy=self.policy, call=self.call)
-        return again, self.args, self.__dict__
 
 
 class GameFailed(PolicyError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +81,6 @@ class Carrier(abc.ABC):
 
     Args:
         endpoint: The service's address, or "embedded".
-        is_ours: Whether the service belongs to this package and should have the same version.
 
     Attributes:
         endpoint: The argument `endpoint`.
@@ -93,10 +91,9 @@ class Carrier(abc.ABC):
 
     is_remote = True
 
-    def __init__(self, endpoint: str, is_ours: bool) -> None:
+    def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
         self.service = environment.HelloReply()
-        self._is_ours = is_ours
 
     @abc.abstractmethod
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
@@ -142,12 +139,8 @@ class Carrier(abc.ABC):
         """Sends a request without waiting. The next `exchange` must be for the same request."""
 
     @abc.abstractmethod
-    def drop(self) -> None:
-        """Drops the request in progress, if any."""
-
-    @abc.abstractmethod
     def close(self) -> None:
-        """Closes the connection. Safe to call twice."""
+        """Drops the request in progress and closes the connection. The next request reopens it."""
 
     @property
     def is_dead(self) -> bool:
@@ -186,13 +179,6 @@ class Carrier(abc.ABC):
                 field="protocol_version",
             )
         self.service = reply.hello
-        if self._is_ours and self.service.server_version != VERSION:
-            warnings.warn(
-                f"twofold-server has version {self.service.server_version}, but this package has "
-                f"{VERSION}: rebuild the server",
-                RuntimeWarning,
-                stacklevel=2,
-            )
 
     def check_size(self, call: Call, deadline: float) -> None:
         """Raises ResourceExhausted for a request larger than the service accepts.

@@ -8,7 +8,6 @@ import os
 import re
 
 import zmq
-import zmq.auth
 
 from twofold import _text
 from twofold.errors import AuthenticationFailed, InvalidArgument
@@ -17,6 +16,8 @@ SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
 CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
 # A Z85 key has 40 characters, https://rfc.zeromq.org/spec/32.
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+# A line of a key file.
+_ENTRY = re.compile(r'^\s*(public|secret)-key\s*=\s*"(.+)"', re.MULTILINE)
 
 # A single handshake may break by accident. This many in a row mean that the key is wrong.
 _BROKEN_HANDSHAKES = 3
@@ -75,15 +76,15 @@ class CurveKeys:
         Raises:
             InvalidArgument: A file can't be read, or its key is missing or invalid.
         """
-        public, secret = _load(client)
-        if secret is None:
+        keys = _load(client)
+        if "secret" not in keys:
             raise InvalidArgument(
                 f"{os.fspath(client)} has no secret-key; pass the client's file NAME.key_secret",
                 field="keys",
             )
-        server_key, _ = _load(server)
+        server_key = _load(server)["public"]
         try:
-            return cls(server_key=server_key, public_key=public, secret_key=secret)
+            return cls(server_key, keys["public"], keys["secret"])
         except InvalidArgument as error:  # the client's two keys are not a pair
             raise InvalidArgument(f"{os.fspath(client)}: {error}", field="keys") from None
 
@@ -107,31 +108,18 @@ class CurveKeys:
         return cls.load(server, client)
 
 
-# In bytes, with much room for comments.
-_MAX_KEY_FILE = 1 << 20
-
-
-def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """Returns the file's public key and secret key; the latter is None for a public file."""
+def _load(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Returns the keys in a file: "public" and, in a secret file, "secret"."""
+    name = os.fspath(path)
     try:
-        with _text.open_file(path, "keys") as file:
-            if os.fstat(file.fileno()).st_size > _MAX_KEY_FILE:
-                raise InvalidArgument(f"{os.fspath(path)} is not a key file", field="keys")
-            public, secret = zmq.auth.load_certificate(path)
-    except InvalidArgument:
-        raise
+        keys = dict(_ENTRY.findall(_text.read(name, "keys")))
     except OSError as error:
-        raise InvalidArgument(f"{os.fspath(path)}: {error.strerror}", field="keys") from None
-    except (ValueError, IndexError):  # IndexError for a line without "="
-        public = b""
-    if not public:
-        raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys")
-    keys = [key.decode(errors="replace") for key in (public, secret) if key]
-    if not all(_KEY.fullmatch(key) for key in keys):
-        raise InvalidArgument(
-            f"{os.fspath(path)} has a key that is not 40 Z85 characters", field="keys"
-        )
-    return keys[0], keys[1] if secret else None
+        raise InvalidArgument(f"{name}: {error.strerror}", field="keys") from None
+    if "public" not in keys:
+        raise InvalidArgument(f"{name} has no public-key", field="keys")
+    if not all(map(_KEY.fullmatch, keys.values())):
+        raise InvalidArgument(f"{name} has a key that is not 40 Z85 characters", field="keys")
+    return keys
 
 
 _watches = itertools.count()

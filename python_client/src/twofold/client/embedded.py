@@ -175,7 +175,7 @@ class EmbeddedCarrier(Carrier):
     is_remote = False
 
     def __init__(self, surroundings: Surroundings = SYSTEM) -> None:
-        super().__init__("embedded", is_ours=True)
+        super().__init__("embedded")
         self._now = surroundings.now
         global _service
         with _lock:
@@ -281,11 +281,8 @@ class EmbeddedCarrier(Carrier):
     def begin(self, call: Call) -> None:
         raise AssertionError("begin() is not supported: the library replies during the call")
 
-    def drop(self) -> None:
-        """Does nothing, because no request is in progress between calls."""
-
     def close(self) -> None:
-        """Does nothing, because the service keeps running for other sessions."""
+        """Does nothing, because no request is in progress between calls."""
 
 
 class Counts(NamedTuple):

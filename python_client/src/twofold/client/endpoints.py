@@ -99,7 +99,7 @@ def open_carrier(
     if endpoint == EMBEDDED:
         return EmbeddedCarrier(surroundings)
     if endpoint == PRIVATE:
-        server = private_server.acquire(deadline)
+        server = private_server.running(deadline)
         return ZeroMQCarrier(server.endpoint, server=server, surroundings=surroundings)
     return ZeroMQCarrier(endpoint, keys=keys, surroundings=surroundings)
 

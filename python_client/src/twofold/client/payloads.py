@@ -38,7 +38,11 @@ class BufferPool:
         for buffer in self._buffers:
             if buffer[0].size == size and sys.getrefcount(buffer[0]) == _UNUSED:
                 return buffer
-        array = np.empty(size, np.uint8)
+        try:
+            array = np.empty(size, np.uint8)
+        except MemoryError:
+            self._buffers.clear()  # they may be large, and unused
+            array = np.empty(size, np.uint8)
         buffer = (array, array.ctypes.data)
         self._buffers.append(buffer)
         return buffer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 # A socket's sun_path has 108 bytes, including the terminating zero; on macOS it has 104.
 LONGEST_IPC_PATH = 103 if sys.platform == "darwin" else 107
@@ -35,24 +34,6 @@ def check_descriptors(descriptor: int) -> None:
     """
     if sys.platform != "win32":
         os.close(os.dup(descriptor))
-
-
-def lock_directory(directory: Path) -> int:
-    """Locks a directory, and returns the file descriptor that holds the lock.
-
-    Raises:
-        BlockingIOError: Another process holds the lock.
-        OSError: The directory does not exist, or belongs to another user.
-    """
-    import fcntl
-
-    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
 
 
 def allow_open_files(count: int) -> None:

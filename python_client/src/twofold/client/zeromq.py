@@ -78,7 +78,7 @@ class ZeroMQCarrier(Carrier):
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
-        server: The private server at this address. `close` releases it.
+        server: The private server at this address.
         surroundings: The clock for deadlines and retries, and the function that connects sockets.
     """
 
@@ -90,7 +90,7 @@ class ZeroMQCarrier(Carrier):
         server: PrivateServer | None = None,
         surroundings: Surroundings = SYSTEM,
     ) -> None:
-        super().__init__(endpoint, is_ours=server is not None)
+        super().__init__(endpoint)
         self.server, self._surroundings = server, surroundings
         self._keys = keys
         self._socket: Socket | None = None
@@ -147,7 +147,7 @@ class ZeroMQCarrier(Carrier):
                 self._begun = call
         except (zmq.ZMQError, TransportError):
             # Nothing is lost: `exchange` sends the request.
-            self.drop()
+            self.close()
 
     def exchange(
         self, call: Call, deadline: float, room: Buffer | None = None, plain: bytes = b""
@@ -195,12 +195,12 @@ class ZeroMQCarrier(Carrier):
                     return refusal
                 sent = self._surroundings.now()
         except zmq.ZMQError as error:
-            self.drop()
+            self.close()
             if error.errno != zmq.ENOTSOCK:
                 raise
             raise ClosedError("this environment was closed during a call") from None
         except BaseException:
-            self.drop()
+            self.close()
             raise
 
     def _refuse_large(self, call: Call, deadline: float) -> Answer | None:
@@ -223,20 +223,13 @@ class ZeroMQCarrier(Carrier):
             pass
         return None
 
-    def drop(self) -> None:
+    def close(self) -> None:
         """Closes the socket; the next exchange opens another."""
         self._begun = None
         socket, self._socket = self._socket, None
         self._handshakes.detach()
         if socket is not None:
             socket.close()
-
-    @override
-    def close(self) -> None:
-        self.drop()
-        server, self.server = self.server, None
-        if server is not None:
-            server.release()
 
     def _open(self) -> Socket:
         connect = self._surroundings.connect
@@ -251,7 +244,7 @@ class ZeroMQCarrier(Carrier):
         can then send nothing more.
         """
         if self._is_under_way:
-            self.drop()
+            self.close()
         self._is_under_way = True
         if call.seq:  # it belongs to a session
             self._copies = self._copies + 1 if call.seq == self._sent else 1

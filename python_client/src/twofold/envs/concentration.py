@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
-
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
-from twofold.envs.results import AllInfos, Array, BoardsT
-from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
+from twofold.envs.results import AllInfos, ObsT
+from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.concentration import Concentration, ConcentrationArguments
 
@@ -49,7 +47,7 @@ class ConcentrationVectorEnvArguments(ConcentrationArguments, VectorEnvArguments
     """All arguments of `ConcentrationVectorEnv` except `num_envs` and `obs`."""
 
 
-class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
+class ConcentrationVectorEnv(TwofoldVectorEnv[ObsT, ConcentrationInfos]):
     """N games of Concentration; `gymnasium.make_vec("twofold/Concentration-v0", num_envs=N)`.
 
     Two cards with the same symbol are a pair. An action flips one card; cards are numbered row by
@@ -83,63 +81,27 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
 
     game: Concentration
 
-    @overload
     def __init__(
-        self: ConcentrationVectorEnv[NDArray[np.uint8]],
+        self,
         num_envs: int = 1,
         *,
-        obs: Literal["array"] = "array",
+        obs: str = "array",
         **arguments: Unpack[ConcentrationVectorEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ConcentrationVectorEnv[dict[str, Array]],
-        num_envs: int = 1,
-        *,
-        obs: Literal["dict"],
-        **arguments: Unpack[ConcentrationVectorEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ConcentrationVectorEnv[NDArray[np.float32]],
-        num_envs: int = 1,
-        *,
-        obs: Literal["one_hot", "one_hot_last", "flat"],
-        **arguments: Unpack[ConcentrationVectorEnvArguments],
-    ) -> None: ...
-    def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
+    ) -> None:
         game, others = Concentration.split(arguments)
-        super().__init__(game, num_envs, **others)
+        super().__init__(game, num_envs, obs=obs, **others)
 
 
-class ConcentrationEnv(TwofoldEnv[BoardsT]):
+class ConcentrationEnv(TwofoldEnv[ObsT]):
     """One game of Concentration; `gymnasium.make("twofold/Concentration-v0")`.
 
     It has the arguments, observations, infos and errors of `ConcentrationVectorEnv`, for one game.
     """
 
-    @overload
     def __init__(
-        self: ConcentrationEnv[NDArray[np.uint8]],
-        *,
-        obs: Literal["array"] = "array",
-        **arguments: Unpack[ConcentrationEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ConcentrationEnv[dict[str, Array]],
-        *,
-        obs: Literal["dict"],
-        **arguments: Unpack[ConcentrationEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: ConcentrationEnv[NDArray[np.float32]],
-        *,
-        obs: Literal["one_hot", "one_hot_last", "flat"],
-        **arguments: Unpack[ConcentrationEnvArguments],
-    ) -> None: ...
-    def __init__(self, **arguments: Any) -> None:
-        refuse_arguments_of_batches(type(self).__name__, arguments)
-        batch = ConcentrationVectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
+        self, *, obs: str = "array", **arguments: Unpack[ConcentrationEnvArguments]
+    ) -> None:
+        batch = ConcentrationVectorEnv(
+            1, autoreset_mode="Disabled", copy=True, obs=obs, **arguments
+        )
         super().__init__(batch)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
-
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
-from twofold.envs.results import AllInfos, Array, BoardsT
-from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
+from twofold.envs.results import AllInfos, ObsT
+from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
@@ -61,7 +59,7 @@ class Game2048VectorEnvArguments(Game2048Arguments, VectorEnvArguments, total=Fa
     """All arguments of `Game2048VectorEnv` except `num_envs` and `obs`."""
 
 
-class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
+class Game2048VectorEnv(TwofoldVectorEnv[ObsT, Game2048Infos]):
     """N games of 2048; `gymnasium.make_vec("twofold/Game2048-v0", num_envs=N)`.
 
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
@@ -90,65 +88,25 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 
     game: Game2048
 
-    @overload
     def __init__(
-        self: Game2048VectorEnv[NDArray[np.uint8]],
+        self,
         num_envs: int = 1,
         *,
-        obs: Literal["array"] = "array",
+        obs: str = "array",
         **arguments: Unpack[Game2048VectorEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Game2048VectorEnv[dict[str, Array]],
-        num_envs: int = 1,
-        *,
-        obs: Literal["dict"],
-        **arguments: Unpack[Game2048VectorEnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Game2048VectorEnv[NDArray[np.float32]],
-        num_envs: int = 1,
-        *,
-        obs: Literal["one_hot", "one_hot_last", "flat"],
-        **arguments: Unpack[Game2048VectorEnvArguments],
-    ) -> None: ...
-    def __init__(self, num_envs: int = 1, **arguments: Any) -> None:
+    ) -> None:
         game, others = Game2048.split(arguments)
-        super().__init__(game, num_envs, **others)
+        super().__init__(game, num_envs, obs=obs, **others)
 
 
-class Game2048Env(TwofoldEnv[BoardsT]):
+class Game2048Env(TwofoldEnv[ObsT]):
     """One game of 2048; `gymnasium.make("twofold/Game2048-v0")`.
 
     It has the arguments, observations, infos and errors of `Game2048VectorEnv`, for one game.
     """
 
-    @overload
-    def __init__(
-        self: Game2048Env[NDArray[np.uint8]],
-        *,
-        obs: Literal["array"] = "array",
-        **arguments: Unpack[Game2048EnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Game2048Env[dict[str, Array]],
-        *,
-        obs: Literal["dict"],
-        **arguments: Unpack[Game2048EnvArguments],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Game2048Env[NDArray[np.float32]],
-        *,
-        obs: Literal["one_hot", "one_hot_last", "flat"],
-        **arguments: Unpack[Game2048EnvArguments],
-    ) -> None: ...
-    def __init__(self, **arguments: Any) -> None:
-        refuse_arguments_of_batches(type(self).__name__, arguments)
-        batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, **arguments)
+    def __init__(self, *, obs: str = "array", **arguments: Unpack[Game2048EnvArguments]) -> None:
+        batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, obs=obs, **arguments)
         super().__init__(batch)
 
     def get_keys_to_action(self) -> dict[str, int]:

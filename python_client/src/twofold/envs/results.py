@@ -20,8 +20,6 @@ from twofold.v1 import environment_pb2 as environment
 Array = NDArray[Any]
 ObsT = TypeVar("ObsT", default=Any)
 """The type of observations: an array, or a dict of observations and masks."""
-BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
-"""The type of a game's observations, an array by default."""
 InfosT = TypeVar("InfosT", default=Any)
 """The type of infos: a dict, which each game types."""
 Stepped: TypeAlias = tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]

@@ -6,7 +6,7 @@ import json
 
 from twofold import _arguments
 from twofold.client.curve import CurveKeys
-from twofold.client.endpoints import EMBEDDED, check_keys, resolve
+from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.session import Session
 from twofold.envs import BY_ID
 from twofold.envs.settings import Settings
@@ -63,7 +63,7 @@ def resume(
     session = Session(
         environment.CreateRequest(),
         endpoint=endpoint,
-        keys=check_keys(endpoint, keys),
+        keys=keys,
         timeout=_arguments.seconds("timeout", timeout),
         resumed_id=session_id,
     )

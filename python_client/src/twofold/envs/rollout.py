@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,18 +82,22 @@ def storage(
     infos: Sequence[str],
     spec: environment.PayloadLayout,
     buffers: BufferPool,
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Checks the caller's arrays and infos, and makes the other arrays in one block of memory.
+    reply_bytes: int,
+) -> tuple[dict[str, Array], Callable[[], dict[str, Array]]]:
+    """Checks the caller's arrays and infos, and reserves memory for the other arrays.
 
     Args:
         out: A `Rollout`, a mapping from names to some of its arrays, or None.
         steps: The number of steps T.
         infos: The requested infos.
         spec: The layout of a step's payload.
-        buffers: The memory for the other arrays.
+        buffers: The memory for the other arrays, which are in one block.
+        reply_bytes: The size of a reply. A smaller rollout may need no memory, so it is reserved
+            later.
 
     Returns:
-        The caller's arrays, and all arrays, keyed by their names in replies.
+        The caller's arrays, and a function that returns all arrays, keyed by their names in
+        replies.
 
     Raises:
         InvalidArgument: An info is unknown, an array can't be used, or the others do not fit into
@@ -136,19 +141,26 @@ def storage(
         if name not in checked:
             offsets[name] = end
             end += -(-math.prod(shape) * rows[name].itemsize // 64) * 64
-    try:
-        memory, _ = buffers.take(end)
-    except (MemoryError, ValueError):
-        raise InvalidArgument(
-            f"steps is {steps:,}: its arrays need {end / 2**30:,.2f} GiB, which this process can't "
-            "allocate; play fewer steps at a time",
-            field="steps",
-        ) from None
-    made = {
-        name: np.ndarray(shapes[name], rows[name].dtype, memory.data, offset)
-        for name, offset in offsets.items()
-    }
-    return checked, {name: (checked | made)[name] for name in shapes}
+
+    @functools.cache
+    def arrays() -> dict[str, Array]:
+        try:
+            memory, _ = buffers.take(end)
+        except (MemoryError, ValueError):
+            raise InvalidArgument(
+                f"steps is {steps:,}: its arrays need {end / 2**30:,.2f} GiB, which this process "
+                "can't allocate; play fewer steps at a time",
+                field="steps",
+            ) from None
+        made = {
+            name: np.ndarray(shapes[name], rows[name].dtype, memory.data, offset)
+            for name, offset in offsets.items()
+        }
+        return {name: (checked | made)[name] for name in shapes}
+
+    if end > reply_bytes:
+        arrays()
+    return checked, arrays
 
 
 def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
@@ -185,17 +197,24 @@ class Collected:
     """The arrays of a rollout, collected reply by reply.
 
     Args:
+        steps: The number of steps T.
         given: The caller's arrays, keyed by their names in replies.
-        arrays: The arrays for all steps, which include the caller's.
+        storage: A function that returns the arrays for all steps, which include the caller's.
 
     Attributes:
         steps: The number of steps T.
         done: The number of collected steps.
     """
 
-    def __init__(self, given: dict[str, Array], arrays: dict[str, Array], game: GameSpec) -> None:
-        self.steps, self.done = len(arrays["reward"]), 0
-        self._given, self._arrays, self._game = given, arrays, game
+    def __init__(
+        self,
+        steps: int,
+        given: dict[str, Array],
+        storage: Callable[[], dict[str, Array]],
+        game: GameSpec,
+    ) -> None:
+        self.steps, self.done = steps, 0
+        self._given, self._storage, self._game = given, storage, game
         self._finals: list[dict[str, Array]] = []
 
     def add(
@@ -220,8 +239,9 @@ class Collected:
         arrays = layout_of(wire_arrays, (*_FRAMES, *_STEPS)).split(payload)
         if self._game.server_order is not None:
             arrays |= self._in_user_order(arrays, played)
-        if reply.steps == self.steps:  # the only reply's arrays need no copy
-            self._arrays = arrays | self._given
+        # The arrays of the only reply need no copy.
+        is_only = reply.steps == self.steps
+        self._arrays = arrays | self._given if is_only else self._storage()
         for name, array in arrays.items():
             whole = self._arrays[name]
             if whole is not array:

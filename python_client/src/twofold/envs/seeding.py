@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -106,10 +105,10 @@ class BoardSeeds:
         was_reset: Whether another process has reset the boards, so that their seeds are unknown.
 
     Attributes:
-        seeds: uint64 (N,); None before the first reset.
-        unknown: bool (N,): whether the board's seed is unknown, for example after a restore.
-        first: The operation that set the first seeds.
         drawn: A random seed for a first reset without a seed.
+        common: The seed s if the last seeds of all boards are s + i, else -1; None before the first
+            reset.
+        first: The operation that set the first seeds.
     """
 
     def __init__(
@@ -117,47 +116,27 @@ class BoardSeeds:
     ) -> None:
         # Drawn now: drawing it later would need a lock, which a fork could leave locked.
         self.drawn = draw_seed(num_envs, random_bytes)
-        self.seeds = np.zeros(num_envs, np.uint64) if was_reset else None
-        self.unknown = np.full(num_envs, was_reset)
+        self.common = -1 if was_reset else None
         self.first: Operation | None = None
-
-    @property
-    def common(self) -> int:
-        """The seed s if every board i was last seeded with s + i, else -1.
-
-        Before the first reset, it is `drawn`.
-        """
-        if self.seeds is None:
-            return self.drawn
-        first = int(self.seeds[0])
-        is_common = np.array_equal(self.seeds, consecutive(first, self.seeds.size))
-        return first if is_common and not self.unknown.any() else -1
+        self._num_envs = num_envs
 
     def executed(self, operation: Operation) -> None:
         """Records the seeds that an executed reset or restore gave. Safe to call twice."""
         request = envelope.Request.FromString(operation.request)
-        payload, size = operation.payload or b"", self.unknown.size
-        lanes = np.arange(size)
-        if request.HasField("reset"):
-            if not request.reset.seeds:
-                return
-            if request.reset.mask:  # see `reset_request`
-                lanes = np.flatnonzero(np.frombuffer(payload, np.uint8, size, 8 * size) == 1)
-            seeds = np.frombuffer(payload, "<u8", size)[lanes]
-        else:
-            restore = request.restore
-            shape = restore.lanes + restore.rows + restore.seeds, restore.count
-            arrays = np.frombuffer(payload, "<u8", math.prod(shape)).reshape(shape)
-            if restore.lanes:
-                lanes = arrays[0].astype(np.intp)
-            seeds = arrays[-1] if restore.seeds else np.zeros(lanes.size, np.uint64)
-        if self.seeds is None:
+        reset, restore = request.reset, request.restore
+        if request.HasField("reset") and not reset.seeds:
+            return
+        if self.common is None:
             self.first = operation
-        known = np.zeros(size, np.uint64) if self.seeds is None else self.seeds.copy()
-        unknown = self.unknown.copy()
-        known[lanes] = seeds
-        unknown[lanes] = not (request.reset.seeds or request.restore.seeds)
-        self.unknown, self.seeds = unknown, known
+        common = -1
+        if (reset.seeds and not reset.mask) or (restore.seeds and not restore.lanes):
+            assert operation.payload is not None
+            # A restore's rows precede its seeds.
+            start = 8 * self._num_envs * restore.rows
+            seeds = np.frombuffer(operation.payload, "<u8", self._num_envs, start)
+            if np.array_equal(seeds, consecutive(int(seeds[0]), seeds.size)):
+                common = int(seeds[0])
+        self.common = common
 
 
 # "TWOFOLDF" in ASCII.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,6 @@ from twofold.errors import InvalidArgument
 from twofold.games.rewards import extra_info_names
 from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
-
-# The service's message about an unknown term, parameter or info: the name, and the known ones.
-_UNKNOWN = re.compile(r"'(.*)'.*; it (?:has|takes) (?!to )(.*)$")
 
 
 @dataclass(frozen=True)
@@ -106,14 +102,10 @@ class Settings:
                 recover=_arguments.boolean("recover", get("recover", False)),
             )
         except InvalidArgument as error:
-            text = str(error)
-            if error.field == "extra_infos":
-                # The message ends with the names of the server's infos. The client adds one more.
-                text += f", {EPISODE}"
-            if unknown := _UNKNOWN.search(text):
-                close = difflib.get_close_matches(unknown[1], unknown[2].split(", "), 1)
-                text += f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidArgument(text, field=error.field, lane=error.lane) from None
+            if error.field != "extra_infos":
+                raise
+            # The message ends with the names of the server's infos. The client adds one more.
+            raise InvalidArgument(f"{error}, {EPISODE}", field=error.field) from None
 
     def _as_text(self) -> str:
         """Returns the arguments as JSON for a client that resumes the session; "" if impossible."""

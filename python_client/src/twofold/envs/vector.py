@@ -235,7 +235,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """
         given = seeded & mask, seeds
         unreturned = self._session.state.unreturned
-        was_reset = self._seeds.seeds is not None
+        was_reset = self._seeds.common is not None
         if was_reset and (unreturned is None or unreturned is not self._seeds.first):
             return given
         first = np.where(seeded, seeds, consecutive(self._seeds.drawn, self.num_envs))
@@ -244,7 +244,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         if unreturned is not None and not is_again and not was_reset:
             # The pending request may be a first reset with other seeds. Any request finishes it.
             self._session.call(KEEPALIVE)
-            was_reset = self._seeds.seeds is not None
+            was_reset = self._seeds.common is not None
         return given if was_reset and not is_again else (mask, first)
 
     @exactly_once
@@ -314,15 +314,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def step_wait(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the step that `step_async` began, in the form of `step`.
-
-        Raises:
-            gymnasium.error.NoAsyncCallError: No step was begun.
-            FailedPrecondition: As in `step`; the step was refused and changed nothing.
-            PermissionDenied, ShuttingDown, TransportError: No answer came. Repeating the call
-                returns the results.
-        """
-        self._session.check_begun()
+        """Returns the results of the step that `step_async` began; the same as `collect`."""
         return self._collected()
 
     @waiting
@@ -746,11 +738,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed s if every board i was last seeded with s + i, else -1.
+        """The seed s if the last reset with seeds gave each board i the seed s + i, else -1.
 
         Before the first reset, it is the seed that a reset without a seed would use.
         """
-        return self._seeds.common
+        return self._seeds.drawn if self._seeds.common is None else self._seeds.common
 
     def _server_actions(
         self, actions: ArrayLike, *, checks_range: bool

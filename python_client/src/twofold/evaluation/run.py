@@ -16,7 +16,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from twofold import _arguments
 from twofold.client.lookup import VERSION
 from twofold.envs import make_vec
-from twofold.envs.playing import Source, play
 from twofold.envs.seeding import consecutive
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
@@ -24,7 +23,7 @@ from twofold.evaluation.observers import GameResults, Progress, ProgressReport
 from twofold.evaluation.regret import INFOS, Regret, RegretMeter
 from twofold.evaluation.results import ARRAYS, Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
-from twofold.evaluation.schedule import Schedule, Segment
+from twofold.evaluation.schedule import Schedule
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.games.concentration import Concentration
@@ -167,12 +166,22 @@ class _Setup:
             "twofold": VERSION,
             "python": platform.python_version(),
         }
-        self.source: Source[Schedule, Segment]
+        self.source: Steps | Rollouts
         infos = () if self.meter is None else self.meter.infos
         if isinstance(opened, OpenChooser):
             self.source = Steps(envs, opened, infos)
         else:
             self.source = Rollouts(envs, opened, infos)
+
+    def play(self, schedule: Schedule) -> None:
+        """Plays a schedule to its end. Observers get each segment before the schedule counts it."""
+        while not schedule.is_finished:
+            if schedule.begins.any():
+                self.source.begin(schedule)
+            segment = self.source.play(schedule)
+            for observe in self.observers:
+                observe(segment, schedule)
+            schedule.advance(segment)
 
     def evaluation(self, seeds: Seeds, start: float) -> Evaluation:
         """Returns the evaluation of the finished games. Its regret requires all games.
@@ -232,7 +241,7 @@ class Plan:
             start = time.perf_counter()
             schedule = Schedule(seeds, card["boards at once"], part.start)
             try:
-                play(setup.source, schedule, setup.observers)
+                setup.play(schedule)
             except BaseException as error:
                 if setup.results.finished.any() and len(part) == len(self.seeds):
                     keep(error, setup.evaluation(seeds, start), len(part))

@@ -90,11 +90,10 @@ def read_reward(reward: Reward) -> Reward:
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings."""
     expected = 'a tuple of names, such as ("chance",)'
-    names = _arguments.elements("extra_infos", extra_infos, expected)
-    if not all(isinstance(name, str) for name in names):
-        raise _arguments.wrong("extra_infos", extra_infos, expected)
+    given = _arguments.elements("extra_infos", extra_infos, expected)
+    names = [_arguments.text("extra_infos", name) for name in given]
     for index, name in enumerate(names):
-        if _arguments.text("extra_infos", name) in names[:index]:
+        if name in names[:index]:
             raise InvalidArgument(f"extra_infos contains {name!r} twice", field="extra_infos")
     return names
 

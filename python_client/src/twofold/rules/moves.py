@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 from twofold import _arguments
 from twofold.client import stateless
 from twofold.client.payloads import Layout
+from twofold.client.surroundings import surroundings
 from twofold.envs.arguments import ServiceArguments, check_service
 from twofold.errors import InvalidArgument
 from twofold.games.game2048 import Game2048
@@ -244,34 +245,35 @@ def _ask(
     if len(boards.rows) == 0:
         return
     timeout = _arguments.seconds("timeout", service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    client = stateless.client(service.get("endpoint"), service.get("keys"))
-    deadline = client.deadline(timeout)
+    deadline = surroundings.get().now() + timeout
     rows, columns = boards.shape[-2:]
     bytes_each = boards.rows.shape[1] + sum(part.shape[1] for part in extra)
-    at_once = _rows_at_once(client.limits(deadline), bytes_each)
     config = game2048.Game2048Config(rows=rows, columns=columns, four_probability=four_probability)
     start = 0
-    while start < len(boards.rows):
-        parts = [part[start : start + at_once] for part in (boards.rows, *extra)]
-        request = envelope.Request(
-            expand=wire.ExpandRequest(
-                environment_id=Game2048.environment_id,
-                count=len(parts[0]),
-                operation=operation,
-                game2048=config,
+    with stateless.connected(service.get("endpoint"), service.get("keys"), deadline) as carrier:
+        at_once = _rows_at_once(carrier.service.limits, bytes_each)
+        while start < len(boards.rows):
+            parts = [part[start : start + at_once] for part in (boards.rows, *extra)]
+            request = envelope.Request(
+                expand=wire.ExpandRequest(
+                    environment_id=Game2048.environment_id,
+                    count=len(parts[0]),
+                    operation=operation,
+                    game2048=config,
+                )
             )
-        )
-        payload = b"".join(part.tobytes() for part in parts)
-        try:
-            reply, answer = client.ask("expand", request, payload, deadline)
-        except InvalidArgument as error:
-            if error.lane is None:
-                raise
-            lane = start + error.lane
-            raise InvalidArgument(f"board {lane}: {error}", field=error.field, lane=lane) from None
-        yield start, Layout(reply.expand.arrays, ()).split(answer)
-        # The server handles fewer boards if all would take too long.
-        start += reply.expand.count
+            payload = b"".join(part.tobytes() for part in parts)
+            try:
+                reply, answer = stateless.ask(carrier, "expand", request, payload, deadline)
+            except InvalidArgument as error:
+                if error.lane is None:
+                    raise
+                lane = start + error.lane
+                text = f"board {lane}: {error}"
+                raise InvalidArgument(text, field=error.field, lane=lane) from None
+            yield start, Layout(reply.expand.arrays, ()).split(answer)
+            # The server handles fewer boards if all would take too long.
+            start += reply.expand.count
 
 
 def _rows_at_once(limits: environment.Limits, bytes_each: int) -> int:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.client.carrier import Answer
-from twofold.client.session.link import Link
 from twofold.client.session.states import Operation
 from twofold.errors import (
     NotFound,
     OutOfSequence,
     PermissionDenied,
-    RequestError,
     ServerDied,
     ShuttingDown,
 )
 from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import environment_pb2 as environment
 
 # A snapshot is due after this many operations, or this many bytes of them.
 _MAX_OPERATIONS = 1000
@@ -191,22 +186,3 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
     If the boards are lost, the request is executed on the recreated boards.
     """
     return isinstance(error, PENDING) or loses_boards(error, journal)
-
-
-def begin_with_snapshot(
-    journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
-) -> None:
-    """Calls `take` for a snapshot of the boards, and replaces the operations so far with it."""
-    try:
-        _, blob = take()
-    except RequestError as error:
-        if leaves_open(error, journal):
-            raise
-        # The server currently has too little memory for a snapshot. The next call tries again.
-        return
-    if len(blob) > link.largest_payload(len(blob)):
-        # A snapshot of this size could not be sent back to a server.
-        journal.takes_snapshots = False
-        return
-    restore = environment.RestoreRequest(count=num_envs)
-    journal.begin(Operation.of(envelope.Request(restore=restore), blob.tobytes()))

@@ -89,11 +89,9 @@ class Link:
 
     def reconnect(self, deadline: float) -> None:
         """Drops a request in progress, and replaces a private server that has ended."""
-        self.carrier.drop()
+        self.carrier.close()
         if self.carrier.is_dead:
-            dead = self.carrier
             self.carrier = open_carrier(self.endpoint, self.keys, deadline, self._surroundings)
-            dead.close()
 
     def transmit(
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None

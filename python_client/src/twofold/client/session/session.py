@@ -23,13 +23,7 @@ from twofold.client.curve import CurveKeys
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.session import states
 from twofold.client.session.calls import Calls
-from twofold.client.session.journal import (
-    PENDING,
-    Journal,
-    begin_with_snapshot,
-    leaves_open,
-    loses_boards,
-)
+from twofold.client.session.journal import PENDING, Journal, leaves_open, loses_boards
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.recovery import Recovery
 from twofold.client.session.states import Operation, Sent, Unanswered
@@ -176,14 +170,6 @@ class Session(Calls):
         if isinstance(state, states.Answered):
             self.state = states.Carried(state.seq, state.operation, answer)
 
-    def check_begun(self) -> None:
-        """Raises gymnasium.error.NoAsyncCallError unless `step_async` has begun a step."""
-        if not self.state.is_awaited:
-            raise gym.error.NoAsyncCallError(
-                "step_wait() returns the result of step_async(); call step_async() first",
-                "step",
-            )
-
     def collect(self, into: Buffer | None = None) -> Answer:
         """Returns the reply to the newest step, if no call has returned it.
 
@@ -195,7 +181,9 @@ class Session(Calls):
         operation = self.unreturned_step
         if operation is None:
             raise gym.error.NoAsyncCallError(
-                "there is nothing to collect: every step has returned its result", "collect"
+                "there is nothing to collect: every step has returned its result; call "
+                "step_async() or step() first",
+                "step",
             )
         if isinstance(self.state, states.Held):
             return self.state.answer
@@ -257,10 +245,20 @@ class Session(Calls):
             self.is_busy = before
 
     def _begin_journal(self, journal: Journal, deadline: float) -> None:
-        """Restarts the journal with a snapshot."""
-        snapshot = Unanswered(self.state.seq + 1, _SNAPSHOT)
-        take = functools.partial(self._ask, snapshot, deadline)
-        begin_with_snapshot(journal, self.link, self.create.num_envs, take)
+        """Replaces the journal's operations with a snapshot of the boards."""
+        try:
+            _, blob = self._ask(Unanswered(self.state.seq + 1, _SNAPSHOT), deadline)
+        except RequestError as error:
+            if leaves_open(error, journal):
+                raise
+            # The server currently has too little memory for a snapshot. The next call tries again.
+            return
+        if len(blob) > self.link.largest_payload(len(blob)):
+            # A snapshot of this size could not be sent back to a server.
+            journal.takes_snapshots = False
+            return
+        restore = environment.RestoreRequest(count=self.create.num_envs)
+        journal.begin(Operation.of(envelope.Request(restore=restore), blob.tobytes()))
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
         """Sets the session's state, sends the state's request, and waits for its reply."""
