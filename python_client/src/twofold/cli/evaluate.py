@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import json
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, Plan, episode_seeds
 from twofold.judging.chat import PROMPT
-from twofold.judging.chat_api import masked_url
 from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
@@ -34,8 +32,6 @@ _OPTIONS = {
     "strategy": ("move_timeout", "game_timeout", "memory", "unsafe"),
     "chat": ("model", "prompt", "options", "retries", "chat_timeout"),
 }
-# The options to leave out of the command that repeats the games.
-_NOT_REPEATED = ("--json", "--quiet", "--format", "--save", "--plot", "--record", "--secret")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,10 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
     _add_judging_arguments(parser)
-    # argparse has no public way to look up an option.
-    options = {name: parser._option_string_actions[name] for name in _NOT_REPEATED}
     defaults = {name: parser.get_default(name) for names in _OPTIONS.values() for name in names}
-    parser.set_defaults(not_repeated=options, defaults=defaults)
+    parser.set_defaults(defaults=defaults)
 
 
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
@@ -253,54 +247,19 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     # Policies that `check` has opened keep the solution of a game, which can take minutes.
     _checked = [replace(plan, num_envs=None).check() for plan in plans[1:]]
     results: list[Evaluation] = []
-
-    def add(result: Evaluation) -> None:
-        if result.secret is not None:
-            card = {**result.card}
-            if results:
-                card["seeds"] = f"the same as for {results[0].policy}"
-            first = results[0] if results else result
-            card["repeat with"] = _command(arguments, first, len(seeds))
-            result = replace(result, card=card)
-        results.append(result)
-
     try:
         for plan in plans:
             with playing.progress(plan.chooser.name, "games", arguments) as update:
-                result = plan.play(update)
-            add(result)
+                results.append(plan.play(update))
     except BaseException as error:
         unfinished = getattr(error, "evaluation", None)
         if isinstance(unfinished, Evaluation):
-            add(unfinished)
+            results.append(unfinished)
         raise
     finally:
         # If a policy fails, all games that have finished are still reported.
         if results:
             yield from _report(arguments, outputs, results)
-
-
-def _command(arguments: argparse.Namespace, result: Evaluation, games: int) -> str:
-    """Returns the command that repeats the first policy's games. Masks the secrets in a URL."""
-    kept, words = ["twofold"], iter(arguments.words)
-    for word in words:
-        option, is_joined, _ = word.partition("=")
-        if option not in arguments.not_repeated:
-            if arguments.chat is not None and word in (arguments.chat, f"--chat={arguments.chat}"):
-                word = word.replace(arguments.chat, masked_url(arguments.chat))
-            kept.append(word)
-        elif not is_joined:
-            number = arguments.not_repeated[option].nargs
-            for _ in range(1 if number is None else number):
-                next(words)
-    added = ["--secret", str(result.secret)]
-    if arguments.num_envs is None:
-        added = ["--num-envs", str(result.card["boards at once"]), *added]
-    if arguments.episodes is None and arguments.protocol is None:
-        added = ["--episodes", str(games), *added]
-    # No option may follow "--".
-    end = kept.index("--") if "--" in kept else len(kept)
-    return shlex.join([*kept[:end], *added, *kept[end:]])
 
 
 def _report(

@@ -210,10 +210,8 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         [key, f"{value:,.4g}" if isinstance(value, float) else str(value)]
         for key, value in summary["rule_card"].items()
     ]
-    if "repeat with" in summary["rule_card"]:
-        return lines
     if "secret" in summary:
-        return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
+        return [*lines, ["secret", summary["secret"]]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
     if "ended early" in summary["rule_card"]:
@@ -238,13 +236,9 @@ def text(summary: dict[str, Any]) -> str:
 
 def markdown(summary: dict[str, Any]) -> str:
     """Returns the report as Markdown for a README."""
-    lines = _card(summary)
-    commands = [line for line in lines if line[0] == "repeat with"]
-    card = table(["rule card", ""], [line for line in lines if line not in commands], "ll", "pipe")
+    card = table(["rule card", ""], _card(summary), "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
-    # Formatted as code for copying, because table cells are escaped.
-    code = [f"{name}\n\n    {printable(command)}" for name, command in commands]
-    return printed([title, *tables, _speed(summary), card, *code, *_prompt(summary)])
+    return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:
