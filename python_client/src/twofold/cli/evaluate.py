@@ -236,7 +236,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             seeds=seeds,
             env=arguments.env,
             num_envs=arguments.num_envs,
-            card=None,
             policy_timeout=arguments.policy_timeout,
             record=bool(arguments.record),
             regret=arguments.regret,
