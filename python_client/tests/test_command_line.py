@@ -98,7 +98,6 @@ WRONG = [
     (2, "export {files}/good.parquet", "UsageError"),
     (2, "export {files}/good.parquet --minari a/b-v0 --huggingface {files}/a", "UsageError"),
     (2, "export {files}/good.parquet --huggingface {files}", "InvalidArgument"),
-    (2, "export {files}/good.parquet --huggingface {files}/a --author A", "InvalidArgument"),
     (2, "convert-weights {files}/good.json {files}/a.npz", "InvalidArgument"),
     (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
     (2, "doctor --verbose", "UsageError"),
