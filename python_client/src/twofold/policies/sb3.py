@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-import sys
-import traceback
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,18 +19,6 @@ from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.torch_policy import best_legal, network_card
-
-# The modules that read a model. Other modules belong to the model's author.
-_LIBRARIES = {
-    "twofold",
-    "stable_baselines3",
-    "sb3_contrib",
-    "torch",
-    "gymnasium",
-    "numpy",
-    "cloudpickle",
-    *sys.stdlib_module_names,
-}
 
 
 class SB3Policy:
@@ -77,7 +63,6 @@ class SB3Policy:
                 file is not a VecNormalize; or `trust_pickle` is not True or False.
             MissingDependency: Stable-Baselines3 is not installed.
             OSError: A file can't be read.
-            Exception: An error of the model's own classes.
         """
         if not Path(path).suffix and not Path(path).is_file():
             path = f"{path}.zip"
@@ -128,19 +113,12 @@ class SB3Policy:
 
 @contextlib.contextmanager
 def _reading(path: str | Path, kind: str, field: str) -> Iterator[None]:
-    """Raises InvalidArgument if the body fails because the file does not contain a `kind`.
-
-    Errors of the system, and errors in classes that the file refers to, stay as they are.
-    """
+    """Raises InvalidArgument if the body fails, except for errors of the system."""
     try:
         yield
-    except (MemoryError, OSError):
+    except (MemoryError, OSError):  # the file is not to blame
         raise
-    except Exception as error:
-        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-        modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
-        if not modules <= _LIBRARIES:
-            raise
+    except Exception as error:  # of the library, or of the model's own classes
         raise InvalidArgument(
             f"{path} cannot be loaded as {kind}: {type(error).__name__}: {error}", field=field
         ) from error
