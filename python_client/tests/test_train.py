@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evaluations import by_hand
 from loops import interrupt
 from plain_learner import PlainLearner
 from servers import PATIENCE, running, wait_until
@@ -653,31 +652,8 @@ DAMAGES: dict[str, Any] = {
     "no JSON": lambda arrays: arrays.update(training=np.array("{")),
     "a list": lambda arrays: arrays.update(training=np.array("[]")),
     "no arguments": lambda arrays: arrays.update(training=np.array("{}")),
-    "a list of arguments": changed(arguments=[]),
-    "no number of boards": changed(arguments={}),
-    "boards in words": changed(arguments={"num_envs": "64"}),
-    "no seconds": changed(seconds=None),
-    "seconds without a number": changed(seconds=float("nan")),
-    "endless seconds": changed(seconds=float("inf")),
-    "negative seconds": changed(seconds=-1.0),
-    "checked seconds in words": changed(checked_seconds="0"),
-    "checked seconds without a number": changed(checked_seconds=None),
-    "no evaluations": changed(evaluations=None),
-    "few counts": changed(counts=[0] * 4),
-    "one count": changed(counts=0),
-    "counts with fractions": changed(counts=[0.5] * 5),
-    "negative counts": changed(counts=[-1] * 5),
-    "large counts": changed(counts=[2**64] * 5),
-    "few last counts": changed(last=[0]),
-    "last counts by name": changed(last={"episodes": 0, "score": 0, "goals": 0}),
-    "a curve without points": changed(curve=1),
-    "a short point": changed(curve=[[1]]),
-    "a point without a number": changed(curve=[[1.0, 64, 1, float("nan"), 0.0]]),
     "evaluations in words": changed(evaluations="none"),
     "an evaluation without a point": changed(evaluations=[[None, "{}"]]),
-    "an evaluation at a negative time": changed(
-        evaluations=[[[-1.0, 64, 1, 4.0, 0.0], by_hand().to_json(games=True)]]
-    ),
     "an evaluation without games": changed(evaluations=[[[1.0, 64, 1, 4.0, 0.0], "{}"]]),
     "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
     "no symmetry": lambda arrays: arrays.update(symmetric=False),

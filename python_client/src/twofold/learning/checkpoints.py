@@ -13,14 +13,14 @@ from __future__ import annotations
 import functools
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold import _arguments, _text
+from twofold import _text
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation
 from twofold.policies.served_policies import check_table, network_form, read_arrays, tuples_of
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 # The entries of `training` that every file has.
 _TRAINING = {"arguments", "seconds", "checked_seconds", "counts", "last", "curve", "evaluations"}
-# The types of the numbers in a point of the curve.
-_POINT = [float, int, int, float, float]
 
 # Opens a checkpoint.
 _reading = functools.partial(read_arrays, content="checkpoint of a training run", field="file")
@@ -86,17 +84,9 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         missing = _TRAINING - training.keys()
         if missing:
             raise InvalidArgument(f"training lacks {', '.join(sorted(missing))}")
-        _arguments.integer("num_envs", training["arguments"]["num_envs"], 1)
-        for name in ("seconds", "checked_seconds"):
-            _check(name, [training[name]], [float])
-        _check("counts", training["counts"], [int] * 5)
-        _check("last", training["last"], [int] * 3)
-        for point in training["curve"]:
-            _check("curve", point, _POINT)
-        evaluations = training["evaluations"]
-        for place, (point, found) in enumerate(evaluations):
-            _check("evaluations", point, _POINT)
-            evaluations[place] = point, Evaluation.from_json(found)
+        training["evaluations"] = [
+            (point, Evaluation.from_json(found)) for point, found in training["evaluations"]
+        ]
         return training
 
 
@@ -113,17 +103,6 @@ def _version(archive: zipfile.ZipFile) -> list[int]:
     return [entry.CRC for entry in archive.infolist()]
 
 
-def _check(name: str, numbers: Any, types: Sequence[type]) -> None:
-    """Checks numbers in an entry of `training`: finite, at least 0, and of these types."""
-    if not isinstance(numbers, list) or len(numbers) != len(types):
-        raise InvalidArgument(f"{name} is {numbers!r}; expected {len(types)} numbers")
-    for number, kind in zip(numbers, types, strict=True):
-        if kind is int:
-            _arguments.integer(name, number, 0, 2**62)
-        else:
-            _arguments.real(name, number, 0, expected="a finite number, at least 0")
-
-
 def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
     """Fills a learner with the network and the state of a checkpoint."""
     form = learner.form
@@ -137,12 +116,7 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
         for index, errors in enumerate(tables(learner.errors, form)):
             places = arrays[f"places_{index}"]
             errors[places] = _numbers(arrays, f"errors_{index}", (len(places), 2))
-        state = arrays["state"]
-        if state.dtype != np.uint8 or state.shape != learner.state.shape:
-            raise InvalidArgument(
-                f"state is {state.dtype} {state.shape}; expected uint8 {learner.state.shape}"
-            )
-        learner.state[:] = state
+        learner.state[:] = arrays["state"]
         learner.run(0)  # checks the state
 
 
