@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -54,12 +54,12 @@ class Point(NamedTuple):
     """The share of these episodes that reached the goal."""
 
 
-class Progress(Protocol):
-    """A function that `train` calls about ten times a second."""
+Progress: TypeAlias = Callable[[float, float, int], None]
+"""A callback that `train` calls about ten times a second.
 
-    def __call__(self, done: float, total: float, steps: int, /) -> None:
-        """Reports the work done and the total work, in seconds or steps, and the steps so far."""
-        ...
+Its arguments are three numbers: the work done and the total work, in seconds or steps, and the
+steps so far.
+"""
 
 
 @dataclass(frozen=True)
