@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli import playing
-from twofold.cli.common import (
-    Result,
-    add_output_arguments,
-    check_outputs,
-    numeric,
-    positive,
-    show,
-)
+from twofold.cli.common import Result, add_output_arguments, numeric, positive, show
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, report
 from twofold.games.game2048 import Game2048
@@ -92,7 +85,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of games (default: 500 in each evaluation of --evaluate-every)",
     )
-    add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser)
     add = parser.add_argument_group("2048").add_argument
@@ -102,8 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
-    plots = [] if arguments.plot is None else [report.check_plot(arguments.plot)]
-    check_outputs([arguments.file, *plots])
     rules = {name: getattr(arguments, name, None) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:
@@ -150,11 +140,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             for point, evaluation in training.evaluations
         ],
     }
-    try:
-        yield Result(text, document)
-    finally:
-        if arguments.plot is not None:
-            training.plot(arguments.plot)
+    yield Result(text, document)
 
 
 def _patterns(words: Sequence[str] | None) -> Any:
