@@ -330,7 +330,7 @@ def strategy(board):
     finished = [score for k, score in enumerate(result.scores) if k not in failed]
     summary = result.summary["failures"]["finished"]
     assert summary["mean"] == np.mean(finished)
-    shown = reports.number(summary["mean"])
+    shown, _ = reports.estimate(summary["mean"], summary["mean_interval"])
     for text in (str(result), result.to_markdown()):
         assert f": 9 games, {len(failed)} of them failed" in text
         assert re.search(rf"score of finished[ |]+{shown}\b", text)
