@@ -127,17 +127,11 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add("--chat-timeout", **numeric(ChatModel.timeout, "time limit for one request"))
 
 
-def _fields(text: str) -> dict[str, Any]:
-    """Returns the fields of a JSON object."""
+def _fields(text: str) -> Any:
     try:
-        value = json.loads(text)
-    except RecursionError:
-        raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text[:60]!r} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a JSON object")
-    return value
 
 
 def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
@@ -163,7 +157,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             arguments.chat,
             arguments.model,
             prompt=prompt,
-            options=arguments.options or {},
+            options={} if arguments.options is None else arguments.options,
             retries=arguments.retries,
             timeout=arguments.chat_timeout,
         )
@@ -172,46 +166,34 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             yield load(name, trust_pickle=arguments.trust_pickle)
 
 
-_Outputs: TypeAlias = list[tuple[Path, Callable[[Sequence[Evaluation]], object]]]
+_Outputs: TypeAlias = list[tuple[Path, Callable[[Path, Sequence[Evaluation]], object]]]
 """The files to write after the evaluations, and the functions that write them."""
 
 
 def _outputs(arguments: argparse.Namespace) -> _Outputs:
     outputs: _Outputs = []
-    if arguments.save:
-        names = [arguments.save]
+    if save := arguments.save:
+        outputs.append((save, functools.partial(_save, 0)))
         if arguments.against is not None:
-            save = arguments.save
-            names.append(save.parent / f"{save.stem}.against{save.suffix}")
-        for index, path in enumerate(names):
-            outputs.append((path, functools.partial(_save, path, index)))
+            path = save.parent / f"{save.stem}.against{save.suffix}"
+            outputs.append((path, functools.partial(_save, 1)))
     for which, name in arguments.record:
-        path = Path(name)
-        outputs.append((path, functools.partial(_record, path, which)))
+        outputs.append((Path(name), functools.partial(_record, which)))
     if arguments.plot:
-        path = check_plot(arguments.plot)
-        outputs.append((path, lambda results: results[0].plot(path, *results[1:])))
+        plot = check_plot(arguments.plot)
+        outputs.append((plot, lambda path, results: results[0].plot(path, *results[1:])))
     return outputs
 
 
-def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
+def _save(index: int, path: Path, results: Sequence[Evaluation]) -> None:
     if index < len(results):  # the second evaluation may be missing
         with _text.whole_file(path) as file:
             file.write(results[index].to_json(games=True).encode() + b"\n")
 
 
-def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
+def _record(which: str, path: Path, results: Sequence[Evaluation]) -> None:
     if results[0].log is not None:  # it is None if the evaluation ended early
         results[0].recording(which).save(path)
-
-
-def _check(arguments: argparse.Namespace, paths: Sequence[Path], games: int) -> None:
-    """Checks, before any game is played, everything that is used only afterwards."""
-    for which, _ in arguments.record:
-        _arguments.game(which, games)
-    inputs = policy_files(arguments.policy, arguments.against)
-    inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
-    check_outputs(paths, *inputs)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
@@ -227,8 +209,13 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         arguments.first_seed,
         arguments.secret,
     )
+    # Everything that is used only after the games is checked before them.
+    for which, _ in arguments.record:
+        _arguments.game(which, len(seeds))
     outputs = _outputs(arguments)
-    _check(arguments, [path for path, _ in outputs], len(seeds))
+    inputs = policy_files(arguments.policy, arguments.against)
+    inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
+    check_outputs([path for path, _ in outputs], *inputs)
     env_arguments = playing.environment_arguments(arguments, arguments.env)
     plans = [
         Plan(
@@ -281,5 +268,5 @@ def _report(
     finally:
         # Writes all files, even if one of them fails, and raises the error of the first such file.
         with contextlib.ExitStack() as stack:
-            for _, write in outputs:
-                stack.callback(write, results)
+            for path, write in outputs:
+                stack.callback(write, path, results)
