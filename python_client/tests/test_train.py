@@ -341,9 +341,9 @@ def test_a_training_is_saved_at_its_intervals_and_at_its_end(
     seconds: list[float] = []
     save = checkpoints.save
 
-    def count(path: Any, learner: Any, training: Any, report: Any) -> None:
+    def count(path: Any, learner: Any, training: Any) -> None:
         seconds.append(training["seconds"])
-        save(path, learner, training, report)
+        save(path, learner, training)
 
     monkeypatch.setattr(checkpoints, "save", count)
     monkeypatch.setattr(training, "_CALL_SECONDS", 0.001)

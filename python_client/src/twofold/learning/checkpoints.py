@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import json
 import zipfile
-from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +35,7 @@ _TRAINING = {"arguments", "seconds", "checked_seconds", "counts", "last", "curve
 _reading = functools.partial(read_arrays, content="checkpoint of a training run", field="file")
 
 
-def save(
-    path: str | PathLike[str],
-    learner: EmbeddedLearner,
-    training: dict[str, Any],
-    report: Callable[[list[int]], None] | None = None,
-) -> None:
+def save(path: str | PathLike[str], learner: EmbeddedLearner, training: dict[str, Any]) -> None:
     """Writes a checkpoint. The file appears only when it is complete.
 
     Unlike `numpy.savez` with all arrays, this function copies only one table at a time.
@@ -50,26 +44,22 @@ def save(
         path: The file.
         learner: The learner.
         training: The entry `training`, which `load` returns.
-        report: A function to call with the file's `version` just before the file appears.
     """
     form = learner.form
-    with _text.whole_file(path) as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            _write(archive, "exponents", np.array(form.exponents, np.int64))
-            _write(archive, "symmetric", np.array(form.symmetric))
-            _write(archive, "size", np.array(training["arguments"]["size"]))
-            for index, weights in enumerate(tables(learner.weights, form)):
-                cells = np.frombuffer(form.tuples[index].cells, np.uint8)
-                _write(archive, f"tuple_{index}", cells)
-                _write(archive, f"weights_{index}", weights)
-            for index, errors in enumerate(tables(learner.errors, form)):
-                places = np.flatnonzero(errors[:, 1]).astype(np.uint32)
-                _write(archive, f"places_{index}", places)
-                _write(archive, f"errors_{index}", errors[places])
-            _write(archive, "state", learner.state)
-            _write(archive, "training", np.array(json.dumps(training)))
-        if report is not None:
-            report(_version(archive))
+    with _text.whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _write(archive, "exponents", np.array(form.exponents, np.int64))
+        _write(archive, "symmetric", np.array(form.symmetric))
+        _write(archive, "size", np.array(training["arguments"]["size"]))
+        for index, weights in enumerate(tables(learner.weights, form)):
+            cells = np.frombuffer(form.tuples[index].cells, np.uint8)
+            _write(archive, f"tuple_{index}", cells)
+            _write(archive, f"weights_{index}", weights)
+        for index, errors in enumerate(tables(learner.errors, form)):
+            places = np.flatnonzero(errors[:, 1]).astype(np.uint32)
+            _write(archive, f"places_{index}", places)
+            _write(archive, f"errors_{index}", errors[places])
+        _write(archive, "state", learner.state)
+        _write(archive, "training", np.array(json.dumps(training)))
 
 
 def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
@@ -90,17 +80,16 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         return training
 
 
-def version(path: str | PathLike[str]) -> list[int] | None:
-    """Returns the checksums of a checkpoint's arrays; None if the file is missing or damaged."""
+def version(path: str | PathLike[str]) -> str | None:
+    """Returns the text of the entry `training`; None if the file is missing or damaged.
+
+    Each save has another text, because it contains the seconds of training.
+    """
     try:
         with _reading(path) as arrays:
-            return _version(arrays.zip)
+            return str(arrays["training"])
     except (InvalidArgument, OSError):
         return None
-
-
-def _version(archive: zipfile.ZipFile) -> list[int]:
-    return [entry.CRC for entry in archive.infolist()]
 
 
 def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:

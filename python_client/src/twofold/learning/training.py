@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -336,12 +337,12 @@ class _Run:
         plan: _Plan,
         learner: EmbeddedLearner,
         file: Path | None,
-        version: list[int] | None,
+        version: str | None,
     ) -> None:
         self.plan, self.learner = plan, learner
-        # The file, and the versions (`checkpoints.version`) that it may have: the version at the
-        # start or after the last save and, if a save was interrupted, the version from that save.
-        self.file, self.versions = file, [version]
+        # The file, and the versions (`checkpoints.version`) that it may have: the last saved one
+        # and, because an interrupt may prevent a save, the version before it.
+        self.file, self.versions = file, (version, version)
         # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
         self.seconds = self.checked_seconds = 0.0
         self.curve: list[Point] = []
@@ -430,8 +431,8 @@ class _Run:
         is_changed = version not in (None, *self.versions)
         if is_changed:
             self.file = file.with_stem(f"{file.stem[:50]}-{secrets.token_hex(4)}")
-        checkpoints.save(self.file, self.learner, training, self.versions.append)
-        del self.versions[:-1]
+        self.versions = version, json.dumps(training)
+        checkpoints.save(self.file, self.learner, training)
         if is_changed:
             raise InvalidArgument(
                 f"another training run has saved {file}; this one is in {self.file}. Pass a "
