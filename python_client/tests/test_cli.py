@@ -101,8 +101,7 @@ TWICE, EXCLUSIVE = r"argument --[a-z]+: given twice", "not allowed with argument
         ("write-dataset random --transitions 9 --out a --out b", TWICE),
         ("doctor tcp://a:5555 --endpoint tcp://b:5555", EXCLUSIVE),
         ("stats --endpoint tcp://a:5555 tcp://b:5555", EXCLUSIVE),
-        ("replay a.json --html b.html --boards", EXCLUSIVE),
-        ("replay a.json --boards --speed 9", EXCLUSIVE),
+        ("replay a.json --html b.html --speed 9", EXCLUSIVE),
     ],
 )
 def test_arguments_that_exclude_each_other_are_wrong_usage(
