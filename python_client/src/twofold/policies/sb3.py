@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import pickle
 import zipfile
 from collections.abc import Callable, Iterator
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
@@ -196,19 +196,16 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
             field="policy",
         )
     wanted, board = tuple(space.shape), observations.shape[1:]
-    # Exponents, or symbols and the last action in Concentration.
-    highest_numbers = (31, *range(2, action_mask.shape[1] + 1))
-    highest: tuple[int, ...] = (1,)
     if wanted == board and observations.dtype == space.dtype:
-        fitted, highest = observations, ()
-    elif wanted == board:
-        fitted, highest = observations, highest_numbers
-    elif len(wanted) == 3 and wanted[1:] == board:
-        fitted = one_hot(observations, planes=wanted[0], layout="chw")
+        return observations
+    if len(wanted) == 3 and wanted[1:] == board:
+        fitted, highest = one_hot(observations, wanted[0], "chw"), [1]
     elif len(wanted) == 3 and wanted[:2] == board:
-        fitted = one_hot(observations, planes=wanted[2], layout="hwc")
-    elif wanted == (int(np.prod(board)),):
-        fitted, highest = observations.reshape(len(observations), -1), highest_numbers
+        fitted, highest = one_hot(observations, wanted[2], "hwc"), [1]
+    elif wanted in (board, (math.prod(board),)):
+        fitted = observations.reshape(-1, *wanted)
+        # Exponents, or symbols and the last action in Concentration.
+        highest = [31, *range(2, action_mask.shape[1] + 1)]
     else:
         raise InvalidArgument(
             f"the model was trained on observations of shape {wanted}; the environment's have "
@@ -216,7 +213,7 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
             field="policy",
         )
     low, high = float(space.low.min()), float(space.high.max())
-    if highest and (low != 0 or high not in highest):
+    if low != 0 or high not in highest:
         games = " in 2048, and are symbols in Concentration" if len(highest) > 1 else ""
         raise InvalidArgument(
             f"the model was trained on observations of shape {wanted} with values from {low:g} to "
