@@ -177,7 +177,7 @@ def test_no_command_overwrites_a_file_that_it_reads(
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     monkeypatch.chdir(tmp_path)
     assert cli.main(words.split()) == 2
-    assert "is also an input; name a different file for the result" in capsys.readouterr().err
+    assert "is also an input; name a different file" in capsys.readouterr().err
     assert {file: file.read_bytes() for file in before} == before
 
 

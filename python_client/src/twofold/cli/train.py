@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli import playing
-from twofold.cli.common import Result, add_output_arguments, numeric, positive, show
+from twofold.cli.common import (
+    Result,
+    add_output_arguments,
+    check_outputs,
+    numeric,
+    positive,
+    show,
+)
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, report
 from twofold.games.game2048 import Game2048
@@ -94,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
+    check_outputs([arguments.file])
     rules = {name: getattr(arguments, name, None) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:
