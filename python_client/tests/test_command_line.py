@@ -28,7 +28,6 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").
 JSON = PAGE.split("## JSON\n", 1)[1].split("\n## ", 1)[0]
 ROWS = re.findall(r"^\| `(.*?)` \| (.*) \|$", JSON, re.MULTILINE)
 NAMES = {name: set(re.findall(r"`(\w+)`", names)) for name, names in ROWS}
-NAMES["top"] = NAMES["top"] - {"stats"} | NAMES["stats"]
 OWN = ["serve", "keygen", "ping", "solve", "bench"]
 # Run until a signal ends them; tests/trainers/test_openenv_served.py and test_mcp.py start them.
 ENDLESS = ["openenv", "mcp"]
@@ -37,7 +36,6 @@ EVALUATE = ["evaluate", "random", "--episodes", "20"]
 # The commands that succeed, by their row in the page.
 RIGHT = {
     "stats": ["stats", "--endpoint", "{ipc}"],
-    "top": ["top", "--count", "1", "--interval", "0.01", "--endpoint", "{ipc}"],
     "evaluate": EVALUATE,
     "evaluate --against": [*EVALUATE, "--against", "greedy"],
     "replay": ["replay", "{files}/good.json"],
@@ -50,7 +48,6 @@ RIGHT = {
 }
 WRONG = [
     (1, "stats --timeout 0.1 --endpoint ipc:///nowhere/s", "DeadlineExceeded"),
-    (1, "top --timeout 0.1 --endpoint ipc:///nowhere/s", "DeadlineExceeded"),
     (1, "evaluate {files}/policy.py:raises --episodes 2", "PolicyError"),
     (1, "evaluate random --episodes 2 --save {files}/nowhere/a.json", "FileNotFoundError"),
     (1, "replay {files}/nowhere.json", "FileNotFoundError"),
@@ -88,7 +85,6 @@ WRONG = [
     (2, "stats --endpoint x", "InvalidArgument"),
     (2, "stats --timeout 0", "UsageError"),
     (2, "stats --curve-server a --endpoint {ipc}", "InvalidArgument"),
-    (2, "top --interval x", "UsageError"),
     (2, "evaluate", "UsageError"),
     (2, "evaluate clever", "InvalidArgument"),
     (2, "evaluate ntuple:{files}/nowhere.npz", "NotFound"),
@@ -102,7 +98,6 @@ WRONG = [
     (2, "export {files}/good.parquet", "UsageError"),
     (2, "export {files}/good.parquet --minari a/b-v0 --huggingface {files}/a", "UsageError"),
     (2, "export {files}/good.parquet --huggingface {files}", "InvalidArgument"),
-    (2, "export {files}/good.parquet --huggingface {files}/a --author A", "InvalidArgument"),
     (2, "convert-weights {files}/good.json {files}/a.npz", "InvalidArgument"),
     (2, "verify {files}/good.parquet --endpoint x", "InvalidArgument"),
     (2, "doctor --verbose", "UsageError"),

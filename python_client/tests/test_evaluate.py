@@ -534,6 +534,14 @@ def test_a_slow_policy_is_reported() -> None:
         twofold.evaluate(slow, env=Queue(4), episodes=4, policy_timeout=0.01)
 
 
+class Carded:
+    def __init__(self, card: dict[str, Any]) -> None:
+        self.card = card
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        return action_mask.argmax(axis=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -544,6 +552,8 @@ def test_a_slow_policy_is_reported() -> None:
         ({"policy": "clever"}, "policy"),
         ({"policy": 7}, "policy"),
         ({"policy": RandomPolicy}, "policy"),
+        ({"policy": Carded({"depth": 3})}, "policy"),
+        ({"policy": Carded({"threads": "two"})}, "card['threads']"),
         ({"env": 3}, "env"),
         ({"num_envs": 3}, "num_envs"),
         ({"policy_timeout": 0}, "policy_timeout"),
@@ -552,9 +562,6 @@ def test_a_slow_policy_is_reported() -> None:
         ({"regret": 1, "env": "twofold/Game2048-v0", "size": 3}, "regret"),
         ({"progress": 5}, "progress"),
         ({"executor": 5}, "executor"),
-        ({"card": 5}, "card"),
-        ({"card": {"depth": 3}}, "card"),
-        ({"card": {"threads": "two"}}, "card['threads']"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(arguments: Any, field: str) -> None:

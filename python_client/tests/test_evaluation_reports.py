@@ -241,7 +241,13 @@ def test_the_plot_shows_names_as_they_are_written(tmp_path: Path) -> None:
 
 def test_the_rule_card_shows_rules_and_means() -> None:
     class Searching:
-        card = {"search_max_layers": 2, "symmetry_averaging": True, "weights_mb": 1.5}  # noqa: RUF012
+        card = {  # noqa: RUF012
+            "search_max_layers": 2,
+            "symmetry_averaging": True,
+            "weights_mb": 1.5,
+            "threads": 3,
+            "notes": "remembers its last move",
+        }
 
         def __call__(self, observations: Any, action_mask: Any) -> Any:
             return first_legal(observations, action_mask)
@@ -249,7 +255,6 @@ def test_the_rule_card_shows_rules_and_means() -> None:
     result = twofold.evaluate(
         Searching(),
         episodes=2,
-        card={"threads": 3, "notes": "remembers its last move"},
         size=(3, 4),
         four_probability=0.25,
         max_episode_steps=50,

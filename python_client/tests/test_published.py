@@ -196,11 +196,11 @@ def test_every_shortened_file_is_refused(tmp_path: Path) -> None:
                 policies.read_network(path)
 
 
-def test_a_file_without_end_is_refused_at_its_first_wrong_number(tmp_path: Path) -> None:
+def test_a_file_without_end_is_refused_with_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "network.bin"
     path.write_bytes(zlib.compress(bytes(1 << 26)))
     tracemalloc.start()
-    with pytest.raises(errors.InvalidArgument, match=r"network.* at byte 0 there is 0 instead"):
+    with pytest.raises(errors.InvalidArgument, match=r"network.* more than 64 times as large"):
         policies.read_network(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -212,7 +212,7 @@ def test_a_small_file_with_large_tables_is_refused(tmp_path: Path) -> None:
     path.write_bytes(java_file(GOOD, java_tuple((0, 1, 2, 3, 4, 5, 6), [0.0] * EXPONENTS**7)))
     with pytest.raises(errors.InvalidArgument, match="more than 64 times as large") as caught:
         policies.read_network(path)
-    assert (caught.value.field, caught.value.lane) == ("path", 1)
+    assert caught.value.field == "path"
     path.write_bytes(zlib.compress(zlib.decompress(path.read_bytes()), level=0))
     assert len(policies.read_network(path).tuples) == 2
 

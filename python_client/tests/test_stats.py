@@ -1,4 +1,4 @@
-"""Tests of `twofold stats` and `twofold top` with a real server."""
+"""Tests of `twofold stats` with a real server."""
 
 import json
 import math
@@ -9,21 +9,19 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from raw import RawSession, statistics_of
 from servers import Server
-from terminal import Terminal
 
 import twofold
 from twofold._tables import table
 from twofold.cli import main
 from twofold.cli.stats import (
     as_prometheus,
+    as_text,
     duration,
     head,
-    rate,
     requests_table,
     sessions_table,
     size,
 )
-from twofold.cli.top import view
 from twofold.v1 import statistics_pb2 as statistics
 
 
@@ -54,7 +52,7 @@ def test_the_steps_of_rollouts_are_counted(
     envs.close()
 
 
-@pytest.mark.parametrize("command", [["stats"], ["top", "--count", "1"], ["doctor"]])
+@pytest.mark.parametrize("command", [["stats"], ["doctor"]])
 def test_the_address_of_a_server_needs_no_option(
     command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,103 +184,23 @@ def test_the_statistics_do_not_reveal_session_ids(
         assert secret[-8:] not in text
 
 
-def test_top_shows_rates_and_sessions(
-    own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
-    assert main(arguments) == 0
-    text = capsys.readouterr().out
-    assert len(re.findall(r"^0 steps/s, ", text, re.MULTILINE)) == 2, "the boards are idle now"
-    assert text.count("dropped 1, ") == 2
-    assert "\x1b" not in text, "control sequences are for terminals"
-    assert len(re.findall(r"^[0-9a-f]{8}  ", text, re.MULTILINE)) == 2
-
-
-def test_top_prints_one_line_of_json_for_each_view(
-    own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
-    assert main([*arguments, "--json"]) == 0
-    views = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["counters"]["steps"] for each in views] == [20, 20]
-    assert all(each["steps_per_second"] == 0 for each in views)
-    assert all(each["requests_per_second"] > 0 for each in views), "the requests for statistics"
-
-
-def test_top_counts_the_requests_between_two_views() -> None:
-    before, now = statistics.StatsReply(uptime=10), statistics.StatsReply(uptime=12)
-    before.counters.steps, now.counters.steps = 1_000, 25_001_000
-    before.counters.executed, now.counters.executed = 50, 150
-    now.counters.resent, now.counters.parked = 3, 4
-    text = view(before, now)
-    assert "12.5 M steps/s, 50 requests/s" in text
-    assert "repeated by clients 7," in text
-    # Another server at this address counts from its own start.
-    assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now)
-    before.uptime = 2
-    before.counters.received, before.counters.steps = 1_000, 10**9
-    assert "2.08 M steps/s" in view(before, now)
-
-
-def test_top_shows_the_busiest_sessions_first() -> None:
-    now = statistics.StatsReply(uptime=1)
-    for index in range(100):
-        now.sessions.add(id=f"{index:08d}", idle=100 - index)
-    text = view(statistics.StatsReply(), now)
-    assert text.index("00000099") < text.index("00000050") < text.index("00000000")
-
-
-def test_a_view_fits_into_80_columns() -> None:
+def test_the_tables_fit_into_80_columns() -> None:
     now = statistics.StatsReply(uptime=1)
     now.sessions.add(
         id="6bfce2e7", client="alice", environment_id="twofold/Concentration-v0", boards=65_536,
         requests=1_234_567, age=9000, idle=0.953, bytes=44_134,
     )  # fmt: skip
-    text = view(statistics.StatsReply(), now)
+    text = as_text(now)
     assert "43.1 KiB" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_top_on_a_terminal_is_drawn_by_rich(
-    own_server: Server, stepped: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
-    assert main(arguments) == 0
-    assert len(re.findall(r"\D0 steps/s, ", screen.getvalue())) == 2
-    assert "\x1b[?1049h" in screen.getvalue(), "the alternate screen"
-
-
-def test_top_on_a_terminal_that_rich_cannot_draw_on_prints_views(
-    own_server: Server, stepped: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setenv("TERM", "dumb")
-    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
-    assert main(arguments) == 0
-    assert screen.getvalue().count(" steps/s, ") == 2
-    assert "\x1b" not in screen.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("package", "command"),
-    [("rich", ["top"]), ("prometheus_client", ["stats", "--format", "prometheus"])],
-)
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
-    package: str,
-    command: list[str],
-    own_server: Server,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    own_server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [package, *(each for each in sys.modules if each.startswith(f"{package}."))]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main([*command, "--endpoint", own_server.ipc]) == 1
-    said = f"{package}, which is not installed: pip install 'twofold[cli]'\n"
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 1
+    said = "prometheus_client, which is not installed: pip install 'twofold[cli]'\n"
     assert capsys.readouterr().err.endswith(said)
 
 
@@ -290,20 +208,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     "arguments",
     [
         ["stats", "--format", "xml"],
-        ["top", "--interval", "-1"],
+        ["stats", "--timeout", "-1"],
         ["stats", "--json", "--format", "prometheus"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "usage: twofold" in capsys.readouterr().err
-
-
-def test_a_number_of_views_below_1_is_refused(
-    own_server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["top", "--count", "0", "--endpoint", own_server.ipc]) == 2
-    assert "count is 0; expected at least 1" in capsys.readouterr().err
 
 
 def test_a_server_that_is_about_to_stop_says_so() -> None:
@@ -324,8 +235,7 @@ def test_numbers_are_formatted_for_people() -> None:
     assert [duration(t) for t in seconds] == [
         "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "99 min", "3.4 h", "47.5 h", "2.1 d",
     ]  # fmt: skip
-    assert [rate(r) for r in (0, 950, 12_300, 4.56e7)] == ["0", "950", "12.3 k", "45.6 M"]
-    assert (rate(999_700), size(1_040_000)) == ("1,000 k", "1,016 KiB")
+    assert size(1_040_000) == "1,016 KiB"
     assert [size(s) for s in (0, 512, 1 << 20, 3.25 * 2**30, 2**42)] == [
         "0 B", "512 B", "1 MiB", "3.25 GiB", "4 TiB",
     ]  # fmt: skip

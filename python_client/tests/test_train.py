@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
 import re
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evaluations import by_hand
 from loops import interrupt
 from plain_learner import PlainLearner
 from servers import PATIENCE, running, wait_until
@@ -343,9 +341,9 @@ def test_a_training_is_saved_at_its_intervals_and_at_its_end(
     seconds: list[float] = []
     save = checkpoints.save
 
-    def count(path: Any, learner: Any, training: Any, report: Any) -> None:
+    def count(path: Any, learner: Any, training: Any) -> None:
         seconds.append(training["seconds"])
-        save(path, learner, training, report)
+        save(path, learner, training)
 
     monkeypatch.setattr(checkpoints, "save", count)
     monkeypatch.setattr(training, "_CALL_SECONDS", 0.001)
@@ -354,18 +352,14 @@ def test_a_training_is_saved_at_its_intervals_and_at_its_end(
     assert all(later - earlier >= 0.1 for earlier, later in itertools.pairwise(seconds[:-1]))
 
 
-def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -> None:
+def test_a_checkpoint_has_the_errors_of_corrected_weights_only(tmp_path: Path) -> None:
     learner = learner_of([(0, 1, 2, 3, 4, 5), (0,)], exponents=12, size=(2, 3))
     learner.weights[:] = np.arange(learner.weights.size)
     # Every third weight of the first table was corrected.
     learner.errors[: 12**6 : 3] = np.arange(12**6 // 3)[:, None] + 1
     file = tmp_path / "agent.npz"
-    tracemalloc.start()
     training = {"arguments": {"size": [2, 3]}, "seconds": 1.0}
     checkpoints.save(file, learner, training)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < learner.weights.nbytes / 2
     expected = {
         "exponents": 12,
         "symmetric": True,
@@ -387,18 +381,21 @@ def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -
             np.testing.assert_array_equal(arrays[name], array, name, strict=True)
 
 
-def test_a_checkpoint_is_read_one_table_at_a_time(tmp_path: Path) -> None:
+def test_a_checkpoint_is_written_and_read_one_table_at_a_time(tmp_path: Path) -> None:
     tuples = [(0, 1, 2, 3, 4), (0, 1, 2, 3, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)]
     learner, other = (learner_of(tuples, exponents=12, size=(2, 3)) for _ in range(2))
     learner.weights[:] = np.arange(learner.weights.size)
     learner.errors[::3] = np.arange(len(learner.errors[::3]))[:, None] + 1
     file = tmp_path / "agent.npz"
-    checkpoints.save(file, learner, {"arguments": {"size": [2, 3]}})
     tracemalloc.start()
+    checkpoints.save(file, learner, {"arguments": {"size": [2, 3]}})
+    _, save_peak = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
     checkpoints.restore(file, other)
-    _, peak = tracemalloc.get_traced_memory()
+    _, restore_peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < learner.weights.nbytes / 2
+    assert save_peak < 0.6 * learner.weights.nbytes
+    assert restore_peak < 0.5 * learner.weights.nbytes
     np.testing.assert_array_equal(other.weights, learner.weights)
     np.testing.assert_array_equal(other.errors, learner.errors)
 
@@ -654,31 +651,8 @@ DAMAGES: dict[str, Any] = {
     "no JSON": lambda arrays: arrays.update(training=np.array("{")),
     "a list": lambda arrays: arrays.update(training=np.array("[]")),
     "no arguments": lambda arrays: arrays.update(training=np.array("{}")),
-    "a list of arguments": changed(arguments=[]),
-    "no number of boards": changed(arguments={}),
-    "boards in words": changed(arguments={"num_envs": "64"}),
-    "no seconds": changed(seconds=None),
-    "seconds without a number": changed(seconds=float("nan")),
-    "endless seconds": changed(seconds=float("inf")),
-    "negative seconds": changed(seconds=-1.0),
-    "checked seconds in words": changed(checked_seconds="0"),
-    "checked seconds without a number": changed(checked_seconds=None),
-    "no evaluations": changed(evaluations=None),
-    "few counts": changed(counts=[0] * 4),
-    "one count": changed(counts=0),
-    "counts with fractions": changed(counts=[0.5] * 5),
-    "negative counts": changed(counts=[-1] * 5),
-    "large counts": changed(counts=[2**64] * 5),
-    "few last counts": changed(last=[0]),
-    "last counts by name": changed(last={"episodes": 0, "score": 0, "goals": 0}),
-    "a curve without points": changed(curve=1),
-    "a short point": changed(curve=[[1]]),
-    "a point without a number": changed(curve=[[1.0, 64, 1, float("nan"), 0.0]]),
     "evaluations in words": changed(evaluations="none"),
     "an evaluation without a point": changed(evaluations=[[None, "{}"]]),
-    "an evaluation at a negative time": changed(
-        evaluations=[[[-1.0, 64, 1, 4.0, 0.0], by_hand().to_json(games=True)]]
-    ),
     "an evaluation without games": changed(evaluations=[[[1.0, 64, 1, 4.0, 0.0], "{}"]]),
     "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
     "no symmetry": lambda arrays: arrays.update(symmetric=False),
@@ -782,33 +756,6 @@ def test_a_full_disk_leaves_the_file_unchanged(finished: Path, tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [file] == list(tmp_path.iterdir())
     assert file.read_bytes() == before
-
-
-def test_the_command_prints_its_result_before_it_saves_the_plot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plot = tmp_path / "curve.png"
-
-    def fail(training: Training, path: Path) -> None:
-        assert path == plot
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    monkeypatch.setattr(Training, "plot", fail)
-    words = ["train", str(tmp_path / "agent.npz"), "--size", "2", "--steps", "1000"]
-    assert cli.main([*words, "--plot", str(plot)]) == 1
-    shown = capsys.readouterr()
-    assert "agent.npz: 1,024 steps and " in shown.out
-    assert shown.err == f"twofold train: {plot}: No space left on device\n"
-
-
-def test_the_plot_must_not_replace_the_network(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("matplotlib")
-    file = str(tmp_path / "agent.png")
-    assert cli.main(["train", file, "--size", "2", "--steps", "64", "--plot", file]) == 2
-    assert "is given for two results" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 # ---- several threads -----------------------------------------------------------------------------

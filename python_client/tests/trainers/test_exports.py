@@ -266,9 +266,8 @@ def test_hugging_face_reads_the_files_that_replaced_others(tmp_path: Path) -> No
 @pytest.mark.filterwarnings("error")
 def test_the_command_exports_to_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(write(tmp_path))
-    assert cli.main(["export", path, "--minari", ID, "--author", "A"]) == 0
+    assert cli.main(["export", path, "--minari", ID]) == 0
     assert f"exported to {tmp_path}/minari/{ID}/data: " in capsys.readouterr().out
-    assert minari.load_dataset(ID).storage.metadata["author"] == {"A"}
     assert cli.main(["export", path, "--minari", ID]) == cli.WRONG_USAGE
     folder = str(tmp_path / "folder")
     assert cli.main(["export", path, "--huggingface", folder]) == 0

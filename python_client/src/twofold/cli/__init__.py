@@ -32,7 +32,6 @@ from twofold.errors import InvalidArgument, NotFound, TwofoldError
 SUBCOMMANDS = {
     # name: (module, help)
     "stats": ("twofold.cli.stats", "print a server's statistics"),
-    "top": ("twofold.cli.top", "watch a server's rates, latencies, memory and sessions"),
     "evaluate": (
         "twofold.cli.evaluate",
         "evaluate a policy over whole games, or judge a program or chat model",

@@ -49,19 +49,21 @@ def check_outputs(paths: Iterable[Path], *inputs: str | Path) -> None:
         InvalidArgument: A file is an input, the standard output, or named twice.
         OSError: A file can't be written.
     """
-    checked: set[Path] = set()
+    checked: set[str] = set()
     for path in paths:
+        problem = ""
         if _is_standard_output(path):
-            problem = f"{path} is the standard output, which gets the command's text"
-            raise InvalidArgument(f"{problem}; name a different file", field="file")
-        if path.is_file() and any(os.path.exists(each) and path.samefile(each) for each in inputs):
-            problem = f"{path} is also an input"
-            raise InvalidArgument(f"{problem}; name a different file for the result", field="file")
+            problem = "the standard output, which gets the command's text"
+        elif path.is_file() and any(
+            os.path.exists(each) and path.samefile(each) for each in inputs
+        ):
+            problem = "also an input"
+        elif os.path.realpath(path) in checked:
+            problem = "given for two results"
+        if problem:
+            raise InvalidArgument(f"{path} is {problem}; name a different file", field="file")
         check_writable(path)
-        if path.resolve() in checked:
-            problem = f"{path} is given for two results"
-            raise InvalidArgument(f"{problem}; name a different file for each", field="file")
-        checked.add(path.resolve())
+        checked.add(os.path.realpath(path))
 
 
 def _is_standard_output(path: Path) -> bool:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from twofold.cli.common import numeric
-from twofold.client.carrier import Call
 from twofold.client.curve import CLIENT_VARIABLE, SERVER_VARIABLE, CurveKeys
-from twofold.client.endpoints import check_address, check_keys
-from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument
-from twofold.v1 import envelope_pb2 as envelope
-from twofold.v1 import statistics_pb2 as statistics
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5555"
 
@@ -83,23 +75,3 @@ def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns an environment's endpoint, keys and timeout, omitting any that were not given."""
     names = {"endpoint": arguments.endpoint, "keys": keys(arguments), "timeout": arguments.timeout}
     return {name: value for name, value in names.items() if value is not None}
-
-
-@contextlib.contextmanager
-def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics.StatsReply]]:
-    """Yields a function that queries a server's statistics over one connection.
-
-    The function raises TransportError if no reply arrives in time, and RequestError if the server
-    refuses the request.
-    """
-    endpoint = check_address(arguments.endpoint, expected="tcp://host:port or ipc:///path")
-    carrier = ZeroMQCarrier(endpoint, keys=check_keys(endpoint, keys(arguments)))
-    request = envelope.Request(stats=statistics.StatsRequest()).SerializeToString()
-
-    def query() -> statistics.StatsReply:
-        deadline = time.monotonic() + arguments.timeout
-        reply, _ = carrier.ask(Call("stats", 0, request), deadline)
-        return reply.stats
-
-    with contextlib.closing(carrier):
-        yield query

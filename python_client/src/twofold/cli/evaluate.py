@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import json
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, Plan, episode_seeds
 from twofold.judging.chat import PROMPT
-from twofold.judging.chat_api import masked_url
 from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
@@ -34,8 +32,6 @@ _OPTIONS = {
     "strategy": ("move_timeout", "game_timeout", "memory", "unsafe"),
     "chat": ("model", "prompt", "options", "retries", "chat_timeout"),
 }
-# The options to leave out of the command that repeats the games.
-_NOT_REPEATED = ("--json", "--quiet", "--format", "--save", "--plot", "--record", "--secret")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,10 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
     _add_judging_arguments(parser)
-    # argparse has no public way to look up an option.
-    options = {name: parser._option_string_actions[name] for name in _NOT_REPEATED}
     defaults = {name: parser.get_default(name) for names in _OPTIONS.values() for name in names}
-    parser.set_defaults(not_repeated=options, defaults=defaults)
+    parser.set_defaults(defaults=defaults)
 
 
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,17 +127,11 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add("--chat-timeout", **numeric(ChatModel.timeout, "time limit for one request"))
 
 
-def _fields(text: str) -> dict[str, Any]:
-    """Returns the fields of a JSON object."""
+def _fields(text: str) -> Any:
     try:
-        value = json.loads(text)
-    except RecursionError:
-        raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
-    except ValueError as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text[:60]!r} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a JSON object")
-    return value
 
 
 def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
@@ -169,7 +157,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             arguments.chat,
             arguments.model,
             prompt=prompt,
-            options=arguments.options or {},
+            options={} if arguments.options is None else arguments.options,
             retries=arguments.retries,
             timeout=arguments.chat_timeout,
         )
@@ -178,46 +166,34 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             yield load(name, trust_pickle=arguments.trust_pickle)
 
 
-_Outputs: TypeAlias = list[tuple[Path, Callable[[Sequence[Evaluation]], object]]]
+_Outputs: TypeAlias = list[tuple[Path, Callable[[Path, Sequence[Evaluation]], object]]]
 """The files to write after the evaluations, and the functions that write them."""
 
 
 def _outputs(arguments: argparse.Namespace) -> _Outputs:
     outputs: _Outputs = []
-    if arguments.save:
-        names = [arguments.save]
+    if save := arguments.save:
+        outputs.append((save, functools.partial(_save, 0)))
         if arguments.against is not None:
-            save = arguments.save
-            names.append(save.parent / f"{save.stem}.against{save.suffix}")
-        for index, path in enumerate(names):
-            outputs.append((path, functools.partial(_save, path, index)))
+            path = save.parent / f"{save.stem}.against{save.suffix}"
+            outputs.append((path, functools.partial(_save, 1)))
     for which, name in arguments.record:
-        path = Path(name)
-        outputs.append((path, functools.partial(_record, path, which)))
+        outputs.append((Path(name), functools.partial(_record, which)))
     if arguments.plot:
-        path = check_plot(arguments.plot)
-        outputs.append((path, lambda results: results[0].plot(path, *results[1:])))
+        plot = check_plot(arguments.plot)
+        outputs.append((plot, lambda path, results: results[0].plot(path, *results[1:])))
     return outputs
 
 
-def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
+def _save(index: int, path: Path, results: Sequence[Evaluation]) -> None:
     if index < len(results):  # the second evaluation may be missing
         with _text.whole_file(path) as file:
             file.write(results[index].to_json(games=True).encode() + b"\n")
 
 
-def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
+def _record(which: str, path: Path, results: Sequence[Evaluation]) -> None:
     if results[0].log is not None:  # it is None if the evaluation ended early
         results[0].recording(which).save(path)
-
-
-def _check(arguments: argparse.Namespace, paths: Sequence[Path], games: int) -> None:
-    """Checks, before any game is played, everything that is used only afterwards."""
-    for which, _ in arguments.record:
-        _arguments.game(which, games)
-    inputs = policy_files(arguments.policy, arguments.against)
-    inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
-    check_outputs(paths, *inputs)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
@@ -233,8 +209,13 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         arguments.first_seed,
         arguments.secret,
     )
+    # Everything that is used only after the games is checked before them.
+    for which, _ in arguments.record:
+        _arguments.game(which, len(seeds))
     outputs = _outputs(arguments)
-    _check(arguments, [path for path, _ in outputs], len(seeds))
+    inputs = policy_files(arguments.policy, arguments.against)
+    inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
+    check_outputs([path for path, _ in outputs], *inputs)
     env_arguments = playing.environment_arguments(arguments, arguments.env)
     plans = [
         Plan(
@@ -242,7 +223,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             seeds=seeds,
             env=arguments.env,
             num_envs=arguments.num_envs,
-            card=None,
             policy_timeout=arguments.policy_timeout,
             record=bool(arguments.record),
             regret=arguments.regret,
@@ -253,54 +233,19 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     # Policies that `check` has opened keep the solution of a game, which can take minutes.
     _checked = [replace(plan, num_envs=None).check() for plan in plans[1:]]
     results: list[Evaluation] = []
-
-    def add(result: Evaluation) -> None:
-        if result.secret is not None:
-            card = {**result.card}
-            if results:
-                card["seeds"] = f"the same as for {results[0].policy}"
-            first = results[0] if results else result
-            card["repeat with"] = _command(arguments, first, len(seeds))
-            result = replace(result, card=card)
-        results.append(result)
-
     try:
         for plan in plans:
             with playing.progress(plan.chooser.name, "games", arguments) as update:
-                result = plan.play(update)
-            add(result)
+                results.append(plan.play(update))
     except BaseException as error:
         unfinished = getattr(error, "evaluation", None)
         if isinstance(unfinished, Evaluation):
-            add(unfinished)
+            results.append(unfinished)
         raise
     finally:
         # If a policy fails, all games that have finished are still reported.
         if results:
             yield from _report(arguments, outputs, results)
-
-
-def _command(arguments: argparse.Namespace, result: Evaluation, games: int) -> str:
-    """Returns the command that repeats the first policy's games. Masks the secrets in a URL."""
-    kept, words = ["twofold"], iter(arguments.words)
-    for word in words:
-        option, is_joined, _ = word.partition("=")
-        if option not in arguments.not_repeated:
-            if arguments.chat is not None and word in (arguments.chat, f"--chat={arguments.chat}"):
-                word = word.replace(arguments.chat, masked_url(arguments.chat))
-            kept.append(word)
-        elif not is_joined:
-            number = arguments.not_repeated[option].nargs
-            for _ in range(1 if number is None else number):
-                next(words)
-    added = ["--secret", str(result.secret)]
-    if arguments.num_envs is None:
-        added = ["--num-envs", str(result.card["boards at once"]), *added]
-    if arguments.episodes is None and arguments.protocol is None:
-        added = ["--episodes", str(games), *added]
-    # No option may follow "--".
-    end = kept.index("--") if "--" in kept else len(kept)
-    return shlex.join([*kept[:end], *added, *kept[end:]])
 
 
 def _report(
@@ -323,5 +268,5 @@ def _report(
     finally:
         # Writes all files, even if one of them fails, and raises the error of the first such file.
         with contextlib.ExitStack() as stack:
-            for _, write in outputs:
-                stack.callback(write, results)
+            for path, write in outputs:
+                stack.callback(write, path, results)

@@ -13,7 +13,6 @@ from twofold._tables import significant
 from twofold._text import check_folder
 from twofold.cli import playing
 from twofold.cli.common import Result, add_output_arguments
-from twofold.errors import InvalidArgument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,21 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--minari", metavar="ID", help="id of the dataset to create in Minari's local storage")
     add("--huggingface", type=Path, metavar="FOLDER", help="folder to create, for Hugging Face")
-    add = parser.add_argument_group("with --minari").add_argument
-    add("--author", metavar="NAME", help="the author's name")
-    add("--author-email", metavar="ADDRESS", help="the author's email address")
-    add("--code-permalink", metavar="URL", help="link to the code that made the dataset")
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Writes the dataset in the other format."""
-    if arguments.minari is None:
-        for name in ("author", "author_email", "code_permalink"):
-            if getattr(arguments, name) is not None:
-                option = name.replace("_", "-")
-                raise InvalidArgument(f"--{option} requires --minari", field=name)
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         if arguments.minari is None:
@@ -46,16 +36,9 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             datasets.to_huggingface(arguments.file, folder, progress=update)
         else:
             with warnings.catch_warnings():
-                # Minari warns about each missing option.
+                # Minari warns about a missing author and a missing link to the code.
                 warnings.simplefilter("ignore", UserWarning)
-                made = datasets.to_minari(
-                    arguments.file,
-                    arguments.minari,
-                    author=arguments.author,
-                    author_email=arguments.author_email,
-                    code_permalink=arguments.code_permalink,
-                    progress=update,
-                )
+                made = datasets.to_minari(arguments.file, arguments.minari, progress=update)
             folder = Path(made.storage.data_path)
     seconds = time.monotonic() - start
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

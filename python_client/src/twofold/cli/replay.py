@@ -29,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--html", type=Path, metavar="FILE", help="write a web page that plays the game")
     add("--verify", action="store_true", help="verify the recording without showing the game")
-    add("--boards", action="store_true", help="print all boards at once, without animation")
     add("--speed", **numeric(8.0, "moves per second on a terminal", "N"))
     add_output_arguments(parser)
 
@@ -46,10 +45,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             file.write(recording.to_html().encode("utf-8", "xmlcharrefreplace"))
     elif not (arguments.verify or arguments.json):
         is_animated = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        if arguments.boards or is_animated:
-            _show(recording, None if arguments.boards else arguments.speed)
-        else:
-            print(Game2048.text(recording.board))
+        _show(recording, arguments.speed if is_animated else None)
     fits = verification.spawns_fit
     yield Result(str(verification), dataclasses.asdict(verification) | {"spawns_fit": fits}, fits)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,10 @@ from twofold._optional import optional_import
 from twofold._tables import significant, table
 from twofold.cli import endpoint
 from twofold.cli.common import Result, add_output_arguments
+from twofold.client.carrier import Call
+from twofold.client.endpoints import check_address, check_keys
+from twofold.client.zeromq import ZeroMQCarrier
+from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import statistics_pb2 as statistics
 
 
@@ -25,10 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Queries the server once."""
-    with endpoint.connected(arguments) as query:
-        stats = query()
-    yield Result(FORMATS[arguments.format](stats), as_document(stats))
+    """Queries the server."""
+    address = check_address(arguments.endpoint, expected="tcp://host:port or ipc:///path")
+    request = envelope.Request(stats=statistics.StatsRequest()).SerializeToString()
+    carrier = ZeroMQCarrier(address, keys=check_keys(address, endpoint.keys(arguments)))
+    with contextlib.closing(carrier):
+        deadline = time.monotonic() + arguments.timeout
+        reply, _ = carrier.ask(Call("stats", 0, request), deadline)
+    yield Result(FORMATS[arguments.format](reply.stats), as_document(reply.stats))
 
 
 def as_text(stats: statistics.StatsReply) -> str:
@@ -93,14 +103,6 @@ def sessions_table(sessions: Iterable[statistics.SessionStats]) -> str:
         for row in sessions
     ]
     return table(header, rows, "lllrrrrr")
-
-
-def rate(number: float) -> str:
-    """Returns a rate as text: 950, 12.3 k, 45.6 M."""
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= scale:
-            return f"{significant(number / scale)} {unit}"
-    return f"{number:.0f}"
 
 
 def size(number: float) -> str:

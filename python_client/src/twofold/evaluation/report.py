@@ -24,17 +24,12 @@ from twofold.evaluation.statistics import wilson
 _DECIMALS = 6
 
 
-def decimals(value: float, ends: Sequence[float], digits: int = 0) -> int:
+def decimals(value: float, ends: Sequence[float]) -> int:
     """Returns the number of decimals for an estimate and the ends of its interval.
 
-    Whole numbers get none. Otherwise, half of the interval's width gets two significant digits.
-    Numbers below 10,000 get at least one decimal, and no number gets more than six.
-
-    Args:
-        value: The estimate.
-        ends: The ends of its interval, nan if unknown.
-        digits: The minimum number of significant digits of `value`; at least four if the interval
-            is unknown or has no width.
+    Whole numbers get none. Otherwise, half of the interval's width gets two significant digits. If
+    the interval is unknown (nan) or has no width, the estimate gets four. Numbers below 10,000 get
+    at least one decimal, and no number gets more than six.
     """
     numbers = [each for each in (value, *ends) if math.isfinite(each)]
     if all(each == int(each) for each in numbers):
@@ -43,34 +38,19 @@ def decimals(value: float, ends: Sequence[float], digits: int = 0) -> int:
     half = (ends[1] - ends[0]) / 2
     if math.isfinite(half) and half >= 10**-_DECIMALS:
         places = max(places, 1 - math.floor(math.log10(half)))
-    else:
-        digits = max(digits, 4)
-    if value and math.isfinite(value):
-        places = max(places, digits - 1 - math.floor(math.log10(abs(value))))
+    elif value and math.isfinite(value):
+        places = max(places, 3 - math.floor(math.log10(abs(value))))
     return min(places, _DECIMALS)
-
-
-def number(value: float, places: int = 1) -> str:
-    """Formats a number with at most `places` decimals: "1,094.9", "12,345"; "-" for nan.
-
-    Zeros at the end are omitted.
-    """
-    if not math.isfinite(value):
-        return "-" if math.isnan(value) else f"{value}"
-    if value == int(value) or (abs(value) >= 10_000 and places <= 1):
-        return f"{value:,.0f}"
-    text = f"{value:,.{places}f}".rstrip("0")
-    return f"{text}0" if text.endswith(".") else text
 
 
 def fixed(value: float, places: int) -> str:
     """Formats a number with the decimals that `decimals` returned; "-" for nan."""
-    return f"{value:,.{places}f}" if places and not math.isnan(value) else number(value)
+    return "-" if math.isnan(value) else f"{value:,.{places}f}"
 
 
-def estimate(value: float, ends: Sequence[float], digits: int = 0) -> tuple[str, str]:
+def estimate(value: float, ends: Sequence[float]) -> tuple[str, str]:
     """Formats an estimate and its interval: "7.569", "7.556 ... 7.582". See `decimals`."""
-    places = decimals(value, ends, digits)
+    places = decimals(value, ends)
     return fixed(value, places), interval(ends, lambda end: fixed(end, places))
 
 
@@ -117,11 +97,10 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _row(s: dict[str, Any]) -> list[str]:
-    """Returns the table row of a mean, a median and quantiles, with the decimals of the mean."""
-    places = max(1, decimals(s["mean"], s["mean_interval"]))
+    """Returns the table row of a mean, a median and quantiles."""
     others = (s["median"], s["quantiles"]["0.05"], s["quantiles"]["0.95"], s["max"])
-    median, *quantiles = (number(each, places) for each in others)
-    ends = interval(s["median_interval"], lambda end: number(end, places))
+    median, *quantiles = map(figure, others)
+    ends = interval(s["median_interval"], figure)
     return [*estimate(s["mean"], s["mean_interval"]), median, ends, *quantiles]
 
 
@@ -133,10 +112,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     for name, key in named.items():
         if key in regret:
             mean, ends = regret[key]["mean"], regret[key]["mean_interval"]
-            if 0 < abs(mean) < 1e-3:
-                rows.append([name, figure(mean), interval(ends, figure)])
-            else:
-                rows.append([name, *estimate(mean, ends, digits=4)])
+            rows.append([name, figure(mean), interval(ends, figure)])
     unplayed = regret["unplayed"]
     if unplayed["games"]:
         games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
@@ -210,10 +186,8 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         [key, f"{value:,.4g}" if isinstance(value, float) else str(value)]
         for key, value in summary["rule_card"].items()
     ]
-    if "repeat with" in summary["rule_card"]:
-        return lines
     if "secret" in summary:
-        return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
+        return [*lines, ["secret", summary["secret"]]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
     if "ended early" in summary["rule_card"]:
@@ -238,13 +212,9 @@ def text(summary: dict[str, Any]) -> str:
 
 def markdown(summary: dict[str, Any]) -> str:
     """Returns the report as Markdown for a README."""
-    lines = _card(summary)
-    commands = [line for line in lines if line[0] == "repeat with"]
-    card = table(["rule card", ""], [line for line in lines if line not in commands], "ll", "pipe")
+    card = table(["rule card", ""], _card(summary), "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
-    # Formatted as code for copying, because table cells are escaped.
-    code = [f"{name}\n\n    {printable(command)}" for name, command in commands]
-    return printed([title, *tables, _speed(summary), card, *code, *_prompt(summary)])
+    return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:
@@ -280,25 +250,6 @@ def plot(
         _plot_regret(panels[1][1], "empty cells", "by_empty_cells", summaries)
     for panel in panels.flat:
         panel.grid(alpha=0.3)
-    return save_plot(figure, path)
-
-
-def plot_curve(seconds: Sequence[float], scores: Sequence[float], path: str | Path | None) -> Any:
-    """Plots the mean scores of a training run over time, and returns the matplotlib Figure."""
-    figure = _matplotlib().Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    axes.plot(seconds, scores)
-    axes.set_xlabel("seconds of training")
-    axes.set_ylabel("mean score while learning")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    return save_plot(figure, path)
-
-
-def save_plot(figure: Any, path: str | Path | None) -> Any:
-    """Saves a figure to a file, if any, and returns it."""
     if path is not None:
         file, picture = _drawn(figure, Path(path))
         with whole_file(file) as opened:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from gymnasium.vector import VectorEnv
@@ -61,15 +61,14 @@ def _reward_text(create: environment.CreateRequest) -> str:
     return text
 
 
-def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the rule card's entries about a policy. `more` overrides the policy's own entries."""
-    if more is not None and not isinstance(more, Mapping):
-        raise _arguments.wrong("card", more, "a dict")
-    entries = {**policy.card, **(more or {})}
+def policy_card(policy: Chooser) -> dict[str, Any]:
+    """Returns the rule card's entries about a policy."""
+    entries = policy.card
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
         raise InvalidArgument(
-            f"card has unknown entries {unknown}; expected {sorted(_ENTRIES)}", field="card"
+            f"the policy's card has unknown entries {unknown}; expected {sorted(_ENTRIES)}",
+            field="policy",
         )
     card = {"policy": policy.name}
     for key, (line, read) in _ENTRIES.items():

@@ -52,7 +52,6 @@ def evaluate(
     first_seed: int | None = None,
     secret: str | None = None,
     name: str | None = None,
-    card: Mapping[str, Any] | None = None,
     policy_timeout: float = 60.0,
     progress: Progress | None = None,
     record: bool = False,
@@ -94,8 +93,6 @@ def evaluate(
         secret: The `Evaluation.secret` of an earlier evaluation, to play the same games again, with
             any policy.
         name: The policy's name in reports (default: its own).
-        card: Entries for the rule card, which override the policy's own: search_max_layers,
-            symmetry_averaging, weights_mb, threads, and notes (any text).
         policy_timeout: The time limit for one call of a Python function, in seconds. It is checked
             when the call returns.
         progress: A function called when episodes finish. Its arguments are three numbers: finished
@@ -125,7 +122,6 @@ def evaluate(
         seeds=episode_seeds(chooser, episodes, protocol, first_seed, secret),
         env=env,
         num_envs=num_envs,
-        card=card,
         policy_timeout=policy_timeout,
         record=record,
         regret=regret,
@@ -160,7 +156,7 @@ class _Setup:
         self.observers = [each.add for each in every if each is not None]
         self.card = {
             **environment_card(envs),
-            **policy_card(chooser, plan.card),
+            **policy_card(chooser),
             **chooser.conditions,
             "boards at once": envs.num_envs,
             "twofold": VERSION,
@@ -216,7 +212,6 @@ class Plan:
     seeds: Seeds
     env: str | VectorEnv[Any, Any, Any]
     num_envs: int | None
-    card: Mapping[str, Any] | None
     policy_timeout: float
     record: bool
     regret: bool

@@ -228,11 +228,6 @@ def _is_final(error: Exception) -> bool:
     return isinstance(reason, finals)
 
 
-def masked_url(url: str) -> str:
-    """Returns an endpoint's URL with the query masked, for reports."""
-    return _shown(_split(url))
-
-
 def _split(url: str) -> urllib.parse.SplitResult:
     """Splits an endpoint's URL, or raises InvalidArgument. The message masks the URL's secrets."""
     _check_text("url", url)

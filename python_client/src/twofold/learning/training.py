@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from twofold import _arguments, _text
 from twofold.envs.seeding import consecutive
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ResourceExhausted
-from twofold.evaluation import Evaluation, evaluate, report
+from twofold.evaluation import Evaluation, evaluate
 from twofold.games.game2048 import Game2048
 from twofold.learning import checkpoints
 from twofold.learning.patterns import PATTERNS, default_tuples
@@ -54,12 +55,12 @@ class Point(NamedTuple):
     """The share of these episodes that reached the goal."""
 
 
-class Progress(Protocol):
-    """A function that `train` calls about ten times a second."""
+Progress: TypeAlias = Callable[[float, float, int], None]
+"""A callback that `train` calls about ten times a second.
 
-    def __call__(self, done: float, total: float, steps: int, /) -> None:
-        """Reports the work done and the total work, in seconds or steps, and the steps so far."""
-        ...
+Its arguments are three numbers: the work done and the total work, in seconds or steps, and the
+steps so far.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,21 +83,6 @@ class Training:
     episodes: int
     curve: tuple[Point, ...]
     evaluations: tuple[tuple[Point, Evaluation], ...]
-
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Plots the learning curve and returns the matplotlib Figure.
-
-        Args:
-            path: The file to save the plot to, if any. Its suffix selects the format.
-
-        Raises:
-            MissingDependency: matplotlib is not installed.
-            InvalidArgument: matplotlib does not support the file's suffix.
-        """
-        curve = self.curve
-        return report.plot_curve(
-            [point.seconds for point in curve], [point.mean_score for point in curve], path
-        )
 
 
 def train(
@@ -351,12 +337,12 @@ class _Run:
         plan: _Plan,
         learner: EmbeddedLearner,
         file: Path | None,
-        version: list[int] | None,
+        version: str | None,
     ) -> None:
         self.plan, self.learner = plan, learner
-        # The file, and the versions (`checkpoints.version`) that it may have: the version at the
-        # start or after the last save and, if a save was interrupted, the version from that save.
-        self.file, self.versions = file, [version]
+        # The file, and the versions (`checkpoints.version`) that it may have: the last saved one
+        # and, because an interrupt may prevent a save, the version before it.
+        self.file, self.versions = file, (version, version)
         # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
         self.seconds = self.checked_seconds = 0.0
         self.curve: list[Point] = []
@@ -445,8 +431,8 @@ class _Run:
         is_changed = version not in (None, *self.versions)
         if is_changed:
             self.file = file.with_stem(f"{file.stem[:50]}-{secrets.token_hex(4)}")
-        checkpoints.save(self.file, self.learner, training, self.versions.append)
-        del self.versions[:-1]
+        self.versions = version, json.dumps(training)
+        checkpoints.save(self.file, self.learner, training)
         if is_changed:
             raise InvalidArgument(
                 f"another training run has saved {file}; this one is in {self.file}. Pass a "

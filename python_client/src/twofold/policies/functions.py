@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 class PolicyFunction(Protocol):
     """A function or another callable object that chooses actions.
 
-    It may have an attribute `card`, a mapping with entries for the rule card of `evaluate`. A
-    policy that remembers its games has a method `reset`: see `PolicyWithMemory`.
+    It may have an attribute `card`, a mapping with entries for the rule card of `evaluate`:
+    search_max_layers, symmetry_averaging, weights_mb, threads, and notes (any text). A policy that
+    remembers its games has a method `reset`: see `PolicyWithMemory`.
     """
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8], /) -> ArrayLike:

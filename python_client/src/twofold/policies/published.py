@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import struct
 import zlib
@@ -22,7 +21,6 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
 
 from twofold import _text
 from twofold.errors import InvalidArgument
@@ -34,9 +32,6 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 
 _MAX_RATIO = 64
 """The largest accepted ratio of decompressed to compressed bytes. zlib reaches 1000 for zeros."""
-
-_READ_AHEAD = 1 << 13
-"""The number of bytes to read ahead. With Python 3.14's larger default, errors name no tuple."""
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
@@ -59,8 +54,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             first = file.peek(2)[:2]
             # zlib's header (RFC 1950, section 2.2); a network of 120 tuples begins with 0x78, too.
             if first[:1] == b"\x78" and int.from_bytes(first, "big") % 31 == 0:
-                data = io.BufferedReader(_Decompressed(file), _READ_AHEAD)
-                return _szubert(_Reader(data, ">"))
+                return _szubert(_Reader(io.BytesIO(_decompressed(file.read())), ">"))
             return _tdl_demo(_Reader(file, "<"))
         except (InvalidArgument, zlib.error, MemoryError) as error:
             lane = getattr(error, "lane", None)
@@ -72,36 +66,20 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             ) from error
 
 
-class _Decompressed(io.RawIOBase):
-    """A zlib stream that is decompressed while it is read, because its data may be endless."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._stream = file, zlib.decompressobj()
-        self._left = _MAX_RATIO * os.fstat(file.fileno()).st_size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Buffer) -> int:
-        """Reads the next bytes into `buffer`. Returns the number of bytes, 0 at the end."""
-        target = memoryview(buffer)
-        while not self._stream.eof:
-            compressed = self._stream.unconsumed_tail or self._file.read(1 << 16)
-            piece = self._stream.decompress(compressed, min(len(target), self._left + 1))
-            self._left -= len(piece)
-            if self._left < 0:
-                raise InvalidArgument(
-                    f"its data is more than {_MAX_RATIO} times as large as the file; compress it "
-                    "less, for example by zlib.compress(data, level=0)"
-                )
-            if piece:
-                target[: len(piece)] = piece
-                return len(piece)
-            if not compressed:
-                raise zlib.error("incomplete or truncated stream")
-        if self._stream.unused_data or self._file.read(1):
-            raise InvalidArgument("extra bytes follow its compressed data")
-        return 0
+def _decompressed(data: bytes) -> bytes:
+    """Returns the content of a zlib stream that is not much larger than the stream."""
+    stream, limit = zlib.decompressobj(), _MAX_RATIO * len(data)
+    content = stream.decompress(data, limit)
+    if len(content) == limit and not stream.eof:
+        raise InvalidArgument(
+            f"its data is more than {_MAX_RATIO} times as large as the file; compress it less, for "
+            "example by zlib.compress(data, level=0)"
+        )
+    if not stream.eof:
+        raise InvalidArgument("its compressed data is incomplete")
+    if stream.unused_data:
+        raise InvalidArgument("extra bytes follow its compressed data")
+    return content
 
 
 class _Reader:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import pickle
-import sys
-import traceback
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
@@ -21,18 +19,6 @@ from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.torch_policy import best_legal, network_card
-
-# The modules that read a model. Other modules belong to the model's author.
-_LIBRARIES = {
-    "twofold",
-    "stable_baselines3",
-    "sb3_contrib",
-    "torch",
-    "gymnasium",
-    "numpy",
-    "cloudpickle",
-    *sys.stdlib_module_names,
-}
 
 
 class SB3Policy:
@@ -77,7 +63,6 @@ class SB3Policy:
                 file is not a VecNormalize; or `trust_pickle` is not True or False.
             MissingDependency: Stable-Baselines3 is not installed.
             OSError: A file can't be read.
-            Exception: An error of the model's own classes.
         """
         if not Path(path).suffix and not Path(path).is_file():
             path = f"{path}.zip"
@@ -128,19 +113,12 @@ class SB3Policy:
 
 @contextlib.contextmanager
 def _reading(path: str | Path, kind: str, field: str) -> Iterator[None]:
-    """Raises InvalidArgument if the body fails because the file does not contain a `kind`.
-
-    Errors of the system, and errors in classes that the file refers to, stay as they are.
-    """
+    """Raises InvalidArgument if the body fails, except for errors of the system."""
     try:
         yield
-    except (MemoryError, OSError):
+    except (MemoryError, OSError):  # the file is not to blame
         raise
-    except Exception as error:
-        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-        modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
-        if not modules <= _LIBRARIES:
-            raise
+    except Exception as error:  # of the library, or of the model's own classes
         raise InvalidArgument(
             f"{path} cannot be loaded as {kind}: {type(error).__name__}: {error}", field=field
         ) from error
@@ -218,19 +196,16 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
             field="policy",
         )
     wanted, board = tuple(space.shape), observations.shape[1:]
-    # Exponents, or symbols and the last action in Concentration.
-    highest_numbers = (31, *range(2, action_mask.shape[1] + 1))
-    highest: tuple[int, ...] = (1,)
     if wanted == board and observations.dtype == space.dtype:
-        fitted, highest = observations, ()
-    elif wanted == board:
-        fitted, highest = observations, highest_numbers
-    elif len(wanted) == 3 and wanted[1:] == board:
-        fitted = one_hot(observations, planes=wanted[0], layout="chw")
+        return observations
+    if len(wanted) == 3 and wanted[1:] == board:
+        fitted, highest = one_hot(observations, wanted[0], "chw"), [1]
     elif len(wanted) == 3 and wanted[:2] == board:
-        fitted = one_hot(observations, planes=wanted[2], layout="hwc")
-    elif wanted == (int(np.prod(board)),):
-        fitted, highest = observations.reshape(len(observations), -1), highest_numbers
+        fitted, highest = one_hot(observations, wanted[2], "hwc"), [1]
+    elif wanted in (board, (math.prod(board),)):
+        fitted = observations.reshape(-1, *wanted)
+        # Exponents, or symbols and the last action in Concentration.
+        highest = [31, *range(2, action_mask.shape[1] + 1)]
     else:
         raise InvalidArgument(
             f"the model was trained on observations of shape {wanted}; the environment's have "
@@ -238,7 +213,7 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
             field="policy",
         )
     low, high = float(space.low.min()), float(space.high.max())
-    if highest and (low != 0 or high not in highest):
+    if low != 0 or high not in highest:
         games = " in 2048, and are symbols in Concentration" if len(highest) > 1 else ""
         raise InvalidArgument(
             f"the model was trained on observations of shape {wanted} with values from {low:g} to "

@@ -63,12 +63,20 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 def decode(text: str) -> dict[str, Any]:
     """Returns the fields of a recording from the text of its file."""
-    document = _parse(text)
     try:
-        rules = RecordingRules(**document["rules"])
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecording(f"not a recording: invalid JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InvalidRecording(f'not a recording: its "format" is not "{FORMAT}"')
+    for name, expected in (("version", VERSION), ("environment", ENVIRONMENT_ID)):
+        if _part(document, name, type(expected)) != expected:
+            raise InvalidRecording(f"{name} is {document[name]!r}; expected {expected!r}")
+    try:
+        rules = RecordingRules(**_part(document, "rules", dict))
     except (TypeError, InvalidArgument) as error:
         raise InvalidRecording(f"rules: {error}") from None
-    steps, packed = document["steps"], _bytes(document, "actions")
+    steps, packed = _part(document, "steps", int), _bytes(document, "actions")
     if steps < 0 or len(packed) != -(-steps // 4):
         raise InvalidRecording(
             f"actions: {len(packed)} bytes for {steps} steps; expected {-(-steps // 4)}"
@@ -79,18 +87,18 @@ def decode(text: str) -> dict[str, Any]:
         "rules": rules,
         "actions": unpack_actions(packed, steps),
         "board": _board(document, "board", rules),
-        "score": document["score"],
-        "about": document["about"],
+        "score": _part(document, "score", int),
+        "about": _part(document, "about", dict),
     }
     if "generator" in document:
-        words = document["generator"]
+        words = _part(document, "generator", list)
         if len(words) != 4 or not all(type(w) is int and 0 <= w < 2**32 for w in words):
             raise InvalidRecording(f"generator is {words}; expected four 32-bit words")
         fields["generator"] = tuple(words)
     else:
         fields["spawns"] = np.frombuffer(_bytes(document, "spawns"), np.uint8).astype(np.int64)
     if "seed" in document:
-        seed = document["seed"]
+        seed = _part(document, "seed", str)
         if not _SEED.fullmatch(seed) or int(seed) >= 2**64:
             raise InvalidRecording(f"seed is {seed!r}; expected 0 ... 2^64 - 1")
         if "generator" in fields and Generator.seeded(int(seed)).words != fields["generator"]:
@@ -103,49 +111,25 @@ def decode(text: str) -> dict[str, Any]:
     return fields
 
 
-_PARTS = {
-    "version": int,
-    "environment": str,
-    "rules": dict,
-    "about": dict,
-    "score": int,
-    "board": list,
-    "steps": int,
-    "actions": str,
-}
-_OPTIONAL_PARTS = {"generator": list, "seed": str, "start": list, "spawns": str}
-
-
-def _parse(text: str) -> dict[str, Any]:
-    """Parses the text of a file. Checks that all parts exist and have the right types."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRecording(f"not a recording: invalid JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InvalidRecording(f'not a recording: its "format" is not "{FORMAT}"')
-    for name, kind in (_PARTS | _OPTIONAL_PARTS).items():
-        if name not in document:
-            if name in _PARTS:
-                raise InvalidRecording(f"{name!r} is missing")
-        elif type(document[name]) is not kind:
-            got = type(document[name]).__name__
-            raise InvalidRecording(f"{name} is {got}; expected {kind.__name__}")
-    for name, expected in (("version", VERSION), ("environment", ENVIRONMENT_ID)):
-        if document[name] != expected:
-            raise InvalidRecording(f"{name} is {document[name]!r}; expected {expected!r}")
-    return document
+def _part(document: dict[str, Any], name: str, kind: type) -> Any:
+    """Returns a part of a file, which must have this type."""
+    if name not in document:
+        raise InvalidRecording(f"{name!r} is missing")
+    if type(document[name]) is not kind:
+        got = type(document[name]).__name__
+        raise InvalidRecording(f"{name} is {got}; expected {kind.__name__}")
+    return document[name]
 
 
 def _bytes(document: dict[str, Any], name: str) -> bytes:
     try:
-        return base64.b64decode(document[name], validate=True)
+        return base64.b64decode(_part(document, name, str), validate=True)
     except ValueError as error:  # binascii.Error, or characters that are not ASCII
         raise InvalidRecording(f"{name}: {error}") from None
 
 
 def _board(document: dict[str, Any], name: str, rules: RecordingRules) -> NDArray[np.uint8]:
-    rows = document[name]
+    rows = _part(document, name, list)
     is_right = len(rows) == rules.rows and all(
         isinstance(row, list)
         and len(row) == rules.columns
