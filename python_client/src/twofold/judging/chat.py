@@ -121,7 +121,7 @@ class ChatModel:
         Raises:
             InvalidArgument: The environment's game is not 2048, or the URL is malformed.
         """
-        # Each request may have a connection and a copy of its descriptor.
+        # Each board has a connection, and perhaps an earlier one whose time limit has passed.
         allow_open_files(2 * envs.num_envs + 256)
         return ChatPlayer(self, game_of(envs))
 
@@ -261,5 +261,5 @@ class ChatPlayer:
         }
 
     def close(self) -> None:
-        """Ends the open requests, so their threads end too."""
+        """Prevents further requests. The threads end with their open requests."""
         self._endpoint.close()
