@@ -14,15 +14,15 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from twofold._text import printable
 from twofold.errors import InvalidArgument, ModelUnavailable
-from twofold.judging.players import start_thread
+from twofold.judging.players import in_thread
 
 Message = dict[str, str]
 """A message of a conversation: {"role": "user" or "assistant", "content": the text}."""
@@ -111,7 +111,7 @@ class ChatEndpoint:
 
         Raises:
             ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
-            ResourceExhausted: See `start_thread`.
+            ResourceExhausted: See `in_thread`.
         """
         body = json.dumps({**options, "messages": list(messages)}).encode()
         for attempt in range(1, ATTEMPTS + 1):
@@ -151,22 +151,11 @@ class ChatEndpoint:
             TimeoutError: The whole reply did not arrive in time.
             OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
         """
-        answers: SimpleQueue[_Reply | Exception] = SimpleQueue()
-
-        def exchange() -> None:
-            try:
-                answers.put(self._exchange(body))
-            except Exception as error:
-                answers.put(error)
-
-        start_thread(threading.Thread(target=exchange, name="twofold-request", daemon=True))
+        exchange = in_thread("twofold-request", self._exchange, body)
         try:
-            answer = answers.get(timeout=self._timeout)
-        except Empty:
-            answer = self._too_late()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+            return exchange.result(self._timeout)
+        except futures.TimeoutError:
+            raise self._too_late() from None
 
     def _exchange(self, body: bytes) -> _Reply:
         end = time.monotonic() + self._timeout
