@@ -236,17 +236,12 @@ def _split(url: str) -> urllib.parse.SplitResult:
         raise InvalidArgument(
             "url has an invalid host or port; expected http://host:port/…", field="url"
         ) from None
-    if parts.username is not None:
+    is_web = parts.scheme in ("http", "https") and parts.username is None
+    if not is_web or not _is_printable(parts.netloc + parts.path + parts.query):
         raise InvalidArgument(
-            f"url {_shown(parts)!r} contains a user name; pass an API key instead", field="url"
-        )
-    if parts.scheme not in ("http", "https"):
-        raise InvalidArgument(
-            f"url is {_shown(parts)!r}; expected http://… or https://…", field="url"
-        )
-    if not _is_printable(parts.netloc + parts.path + parts.query):
-        raise InvalidArgument(
-            f"url is {_shown(parts)!r}; expected printable ASCII characters", field="url"
+            f"url is {_shown(parts)!r}; expected http://… or https://… in printable ASCII "
+            "characters, without a user name",
+            field="url",
         )
     return parts
 
