@@ -126,18 +126,12 @@ def test_a_client_that_fills_the_servers_memory_is_closed(first: bytes, frame: b
             deaf.sendall(frame * ((200 << 20) // len(frame)))
 
 
-def test_a_reset_over_http_keeps_no_episode() -> None:
-    with serving(keep_episodes=1) as url:
-        lost = Connection(url)
-        episode_id = lost.reset(seed=1)["episode_id"]
-        lost.close()
-        for _ in range(3):
-            seen = answer_of(url, "/reset", '{"seed": 1}')[1]["observation"]
-            assert seen["step"] == 0
-        again = Connection(url)
-        assert again.reset(episode_id=episode_id)["resumed"]
-        assert not again.reset(episode_id=seen["episode_id"])["resumed"]
-        again.close()
+def test_an_episode_that_begins_over_http_continues_over_a_websocket(
+    url: str, connection: Connection
+) -> None:
+    seen = answer_of(url, "/reset", '{"seed": 1}')[1]["observation"]
+    assert connection.reset(episode_id=seen["episode_id"])["resumed"]
+    assert connection.step(direction="up")["step"] == 1
 
 
 def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:

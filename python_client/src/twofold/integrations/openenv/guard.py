@@ -5,11 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextvars import ContextVar
 from typing import Any
-
-is_request: ContextVar[bool] = ContextVar("is_request", default=False)
-"""Whether the current task answers an HTTP request, which has no connection."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -79,7 +75,6 @@ class Guard:
         async def receive_whole() -> Message:
             return whole.pop() if whole else await receive()
 
-        is_request.set(True)
         await self._app(scope, receive_whole, send)
 
 
