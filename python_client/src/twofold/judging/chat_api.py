@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import http.client
 import json
-import math
 import re
 import ssl
 import threading
@@ -318,4 +317,4 @@ def _retry_after(header: str | None, default: float) -> float:
         seconds = float(header or "")
     except ValueError:
         return default
-    return default if math.isnan(seconds) else max(0.0, seconds)
+    return seconds if seconds >= 0 else default  # "nan" is not a number of seconds either
