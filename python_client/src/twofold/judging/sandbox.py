@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Question:
     text: bytes
     timeout: float
     answer: bytes | None = None
-    sent: float = field(default=0.0, repr=False)
+    sent: float = 0.0
 
 
 @dataclass(frozen=True)

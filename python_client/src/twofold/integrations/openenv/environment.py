@@ -186,7 +186,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         if last is not None and last is not episode and self._service.registry.forget(last, self):
             last.close()
         with episode.lock:
-            return episode.resumed()
+            return episode.last.model_copy(update={"resumed": True})
 
 
 class EmbeddedGameEnvironment(GameEnvironment):

@@ -75,10 +75,6 @@ class Episode:
         self.last = self._observation(message, reward)
         return self.last
 
-    def resumed(self) -> Any:
-        """Returns the last observation, marked as resumed, for a new connection."""
-        return self.last.model_copy(update={"resumed": True})
-
     def state(self) -> Any:
         """Returns the state of the episode."""
         return self._models.state(
