@@ -246,19 +246,12 @@ def test_an_argument_that_is_not_the_games_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "reward",
     [
-        {},
-        [("mismatch", -1)] * 33,
         {"merge_score": 1},
-        {"mismatch": -2e9},
         {"mismatch": {"weight": -1, "gamma": 0.9}},
-        {"terms": {"mismatch": -1}, "scale": 2e9},
-        {"terms": {"mismatch": -1}, "clip": (-2e9, None)},
-        {"terms": {"mismatch": -1}, "clip": (None, 2e9)},
-        {"terms": {"mismatch": -1}, "clip": (1, -1)},
     ],
-    ids=lambda reward: str(reward)[:60],
+    ids=str,
 )
-def test_rewards_that_the_environment_refuses_have_no_ceiling(reward: Any) -> None:
+def test_terms_that_the_environment_refuses_have_no_ceiling(reward: Any) -> None:
     arguments: Any = {"size": (2, 2), "max_episode_steps": 10, "reward": reward}
     with pytest.raises(errors.InvalidArgument) as expected:
         twofold.ConcentrationVectorEnv(1, endpoint="embedded", **arguments)

@@ -10,9 +10,7 @@ import subprocess
 import sys
 import threading
 import urllib.error
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -30,7 +28,6 @@ from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/language_models/judging.md"
-IPV4 = [(None, None, 0, "", (host, 80)) for host in ("10.0.0.1", "10.0.0.2")]
 # Makes the games the same each time.
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
@@ -495,44 +492,6 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
     assert slept == [1, 2, 4, 8, 16] * 2
 
 
-def test_all_addresses_of_a_host_share_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    timeouts: dict[str, float] = {}
-
-    def connect_in_vain(place: tuple[str, int], timeout: float) -> None:
-        nonlocal now
-        timeouts[place[0]] = timeout
-        now += timeout / 2
-        raise TimeoutError("timed out")
-
-    monkeypatch.setattr(chat_api, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(socket, "create_connection", connect_in_vain)
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda *_, **__: [(None, None, 0, "", ("::1", 80, 0, 0)), *IPV4]
-    )
-    endpoint = ChatEndpoint("http://several.example", "", 8.0, no_wait)
-    with pytest.raises(errors.ModelUnavailable, match="timed out"):
-        endpoint.complete([], {})
-    assert timeouts == {"::1": 8, "10.0.0.1": 4, "10.0.0.2": 2}
-
-
-def test_a_host_name_with_letters_outside_ascii_is_looked_up_and_sent_in_ascii(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names = []
-    look_up = socket.getaddrinfo
-
-    def look_up_locally(name: str, *others: Any, **more: Any) -> Any:
-        names.append(name)
-        return look_up("127.0.0.1", *others, **more)
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up_locally)
-    with ChatServer(lambda *_: Answer("up")) as server:
-        url = server.url.replace("127.0.0.1", "bücher.例え")
-        ChatEndpoint(url, "", PATIENCE).complete([], {})
-    assert names[0] == "xn--bcher-kva.xn--r8jz45g"
-
-
 @pytest.mark.parametrize(
     "beginning",
     [
@@ -549,34 +508,25 @@ def test_a_slowly_dripping_reply_ends_at_the_time_limit(beginning: bytes) -> Non
     with dripping(beginning) as url:
         url = url.replace("http", "https") if beginning == HANDSHAKE else url
         endpoint = ChatEndpoint(url, "", 0.2, slept.append)
-        with pytest.raises(errors.ModelUnavailable, match="timed out: no complete reply"):
+        with pytest.raises(errors.ModelUnavailable, match="timed out"):
             endpoint.complete([], {})
     assert slept == [1, 2, 4, 8, 16]
 
 
-@pytest.mark.parametrize("during", ["handshake", "wait"])
-def test_a_close_ends_a_handshake_and_a_wait_for_the_next_attempt(
-    during: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_close_ends_a_wait_for_the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_api, "_LONGEST_WAIT", LATE)
     busy = Answer(status=503, headers={"Retry-After": str(LATE)})
-    with dripping(HANDSHAKE) as url, ChatServer(lambda *_: busy) as server:
-        url = server.url if during == "wait" else url.replace("http", "https")
-        endpoint = ChatEndpoint(url, "", LATE)
-
-        def is_under_way() -> bool:
-            open_ones = list(endpoint._exchanges)
-            if during == "wait":
-                return bool(server.requests) and not open_ones
-            return any(each._socket is not None for each in open_ones)
+    with ChatServer(lambda *_: busy) as server:
+        endpoint = ChatEndpoint(server.url, "", LATE)
 
         def close() -> None:
-            wait_until(is_under_way)
+            wait_until(lambda: bool(server.requests))
             endpoint.close()
 
         threading.Thread(target=close).start()
         with pytest.raises(errors.ModelUnavailable, match="this client was closed"):
             endpoint.complete([], {})
+        assert len(server.requests) == 1
 
 
 def test_an_error_on_one_board_does_not_wait_for_the_others() -> None:
@@ -611,20 +561,14 @@ def test_the_finished_games_of_a_model_that_fails_can_be_repeated(
         assert capsys.readouterr().out.startswith("stub on twofold/Game2048-v0: 10 games")
 
 
-@pytest.mark.parametrize(
-    "is_refused",
-    [
-        lambda thread: thread.name == "twofold-chat",
-        lambda thread: isinstance(thread, threading.Timer),
-    ],
-)
+@pytest.mark.parametrize("refused_name", ["twofold-chat", "twofold-request"])
 def test_a_limit_on_threads_is_reported_with_its_remedy(
-    is_refused: Callable[[threading.Thread], bool], monkeypatch: pytest.MonkeyPatch
+    refused_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = threading.Thread.start
 
     def start_some(thread: threading.Thread) -> None:
-        if is_refused(thread):
+        if thread.name == refused_name:
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -781,10 +725,9 @@ def test_a_key_that_begins_like_the_query_is_masked_to_its_end() -> None:
         ("http://127.0.0.1:9/v1?key=token-2 3", "printable"),
         ("http://127.0.0.1:99999/v1?key=token-2", "host or port"),
         ("http://127.0.0.1:0/v1?key=token-2", "host or port"),
-        ("http://[::1]80/v1?key=token-2", "host or port"),
         ("http://:80/v1?key=token-2", "host or port"),
-        ("http://token-2..com/v1", "host or port"),
-        ("http://token-2\x1b/v1", "host or port"),
+        ("http://127.0.0.1\x1b/v1?key=token-2", "printable"),
+        ("http://münchen.de/v1?key=token-2", "printable"),
         (b"http://127.0.0.1/token-2", "type bytes"),
     ],
 )
@@ -819,13 +762,8 @@ def test_a_certificate_that_is_refused_is_not_tried_again(monkeypatch: pytest.Mo
     assert slept == []
 
 
-def test_international_hosts_and_addresses_are_valid() -> None:
-    for url in (
-        "http://münchen.de/v1",
-        "https://[::1]:8000/v1",
-        "HTTP://Host:080/v1",
-        "http://h:/",
-    ):
+def test_addresses_are_valid() -> None:
+    for url in ("https://[::1]:8000/v1", "HTTP://Host:080/v1", "http://h:/"):
         ChatEndpoint(url, "", 1.0)
 
 

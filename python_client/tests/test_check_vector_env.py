@@ -43,7 +43,6 @@ def test_a_correct_environment_passes_every_check(mode: AutoresetMode) -> None:
     not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
     assert set(report.passed) == set(CHECKS) - not_here
     assert skipped(report) == not_here
-    assert report.remarks == []
 
 
 @pytest.mark.parametrize(
@@ -57,8 +56,6 @@ def test_a_correct_environment_passes_every_check(mode: AutoresetMode) -> None:
 def test_gymnasiums_own_environments_pass(kind: type[Any], mode: AutoresetMode) -> None:
     report = check(lambda: kind([Walk] * 2, autoreset_mode=mode), steps=80)
     assert skipped(report) <= {"autoreset_ignores_the_action"}
-    (remark,) = report.remarks
-    assert "removes 'reset_mask' from the user's options" in remark.message
 
 
 @MODES
@@ -67,8 +64,7 @@ def test_gymnasiums_statistics_around_a_correct_environment_pass(mode: Autoreset
         return gym.wrappers.vector.RecordEpisodeStatistics(WalkVectorEnv(mode))
 
     # With DISABLED it returns its own memory, and the next masked reset writes to it.
-    report = check(make, skip=["data_not_reused"] * (mode is AutoresetMode.DISABLED))
-    assert any("from the user's options" in remark.message for remark in report.remarks)
+    check(make, skip=["data_not_reused"] * (mode is AutoresetMode.DISABLED))
 
 
 INFOS = ("reward_terms", "episode", "merges", "chance", "afterstates")
@@ -108,7 +104,6 @@ def test_twofold_passes(name: str, mode: AutoresetMode) -> None:
     not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
     assert set(report.passed) == set(CHECKS) - not_here
     assert skipped(report) == not_here
-    assert report.remarks == []
 
 
 def test_twofold_passes_with_more_boards_than_a_block_has() -> None:
@@ -116,7 +111,6 @@ def test_twofold_passes_with_more_boards_than_a_block_has() -> None:
         return twofold.Game2048VectorEnv(70, max_episode_steps=12, endpoint="embedded")
 
     report = check(make, steps=40)
-    assert report.remarks == []
     assert skipped(report) == set()
 
 
@@ -146,12 +140,7 @@ def test_the_checks_after_a_failed_one_also_run() -> None:
 
 
 def test_every_check_finds_something() -> None:
-    # Except for remarks, and for checks that Gymnasium does not require.
-    assert set(CHECKS) - {name for _, name, _ in WRONG} == {
-        "lanes_are_independent",
-        "reset_forgets_the_end",
-        "seeds_in_a_list",
-    } - {name for _, name, _ in WRONG}
+    assert set(CHECKS) == {name for _, name, _ in WRONG}
 
 
 def test_gymnasiums_async_workers_without_shared_memory_keep_a_pending_autoreset() -> None:
@@ -206,22 +195,6 @@ def test_lanes_may_be_equal_until_the_first_episode_ends(mode: AutoresetMode) ->
 
 
 # ---- the report ----------------------------------------------------------------------------------
-
-
-def test_lanes_that_share_a_stream_are_a_remark() -> None:
-    class Shared(WalkVectorEnv):
-        def seed_lanes(self, seed: Any, mask: Any) -> None:
-            if seed is not None:
-                self.generators = [np.random.default_rng(seed)] * self.num_envs
-
-        def begin(self, lanes: Any) -> None:
-            super().begin(lanes)
-            if lanes.any():
-                self.generators[0].random()
-
-    with pytest.warns(UserWarning, match="lanes_are_independent.*share one stream"):
-        report = check_vector_env(Shared, steps=60, skip=["seeds_in_a_list"])
-    assert [finding.check for finding in report.remarks] == ["lanes_are_independent"]
 
 
 def test_skipped_checks_are_reported() -> None:
@@ -288,7 +261,7 @@ def test_an_environment_in_place_of_a_function_is_refused() -> None:
 
 
 def test_the_report_lists_its_findings() -> None:
-    report = Report(["spaces"], [Finding("close", "why")], [], [Finding("infos", "none")])
+    report = Report(["spaces"], [Finding("close", "why")], [Finding("infos", "none")])
     assert str(report) == (
         "1 checks passed, 1 failed\nfailures:\n  - close: why\nskipped:\n  - infos: none"
     )

@@ -23,6 +23,7 @@ import pytest
 import zmq
 from keys import Keys
 from servers import PATIENCE, Server
+from typing_extensions import Self
 
 import twofold
 from twofold import cli, errors
@@ -310,12 +311,15 @@ def test_a_socket_of_another_user_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         def connect(self, path: str) -> None:
             raise PermissionError(errno.EACCES, "Permission denied", path)
 
-        def close(self) -> None:
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
             pass
 
     monkeypatch.setattr(socket, "socket", Forbidden)
     *_, finding = network_findings("ipc:///run/s", None, 1.0)
-    assert (finding.status, finding.found) == ("failed", "/run/s: no permission")
+    assert (finding.status, finding.found) == ("failed", "ipc:///run/s: no permission")
     assert "Ask the owner" in finding.fix
 
 

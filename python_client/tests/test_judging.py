@@ -570,8 +570,8 @@ FAILING = [
     (r"raise ValueError('\x1b[2J\n')", "raised", r"ValueError: ?[2J? (line 42: raise"),
     ("import numpy", "raised", "No module named 'numpy'; only Python's standard library can be"),
     ("import os; os._exit(7)", "exited", "exited with status 7"),
-    ("import os; os.close(3)\n    while True: pass", "killed", "SIGKILL"),
-    ("import ctypes; ctypes.string_at(0)", "killed", "SIGSEGV"),
+    ("import os; os.close(3)\n    while True: pass", "killed", "signal 9 (Killed)"),
+    ("import ctypes; ctypes.string_at(0)", "killed", "signal 11 (Segmentation fault)"),
     ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are not an answer"),
     ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
     ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are not an answer"),
@@ -693,7 +693,7 @@ while True: pass
     end = sandbox.end(question.game)
     sandbox.close()
     assert question.answer == b""
-    assert end.signal == "SIGXCPU"
+    assert end.status == -signal.SIGXCPU
     assert 0.5 < end.cpu_seconds < 5
 
 
@@ -862,8 +862,8 @@ def strategy(board):
         for number, body in enumerate(REACHING_OUT):
             question = Question(sandbox.begin(0), b"[[%d]]" % number, PATIENCE)
             sandbox.ask([question])
-            ends[body] = sandbox.end(question.game).signal
-    assert ends == dict.fromkeys(REACHING_OUT, "SIGSYS")
+            ends[body] = sandbox.end(question.game).status
+    assert ends == dict.fromkeys(REACHING_OUT, -signal.SIGSYS)
     assert failure(source).reason == "forbidden"
     assert not Path("/tmp/twofold-was-here").exists()
 
@@ -1410,19 +1410,21 @@ def strategy(board):
     assert played.failures == ()
 
 
-@pytest.mark.parametrize(("number", "name"), [(1, "SIGHUP"), (35, "signal 35"), (64, "SIGRTMAX")])
-def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int, name: str) -> None:
+@pytest.mark.parametrize("number", [1, 35, 64])
+def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int) -> None:
     source = f"import os\ndef strategy(board):\n    os.kill(os.getpid(), {number})\n"
     with pytest.warns(RuntimeWarning):
         found = failure(source, unsafe=True)
-    assert (found.reason, found.detail) == ("killed", f"closed its socket or was killed by {name}")
+    assert found.reason == "killed"
+    assert f"was killed by signal {number} ({signal.strsignal(number)})" in found.detail
 
 
 def test_a_program_without_a_sandbox_that_kills_its_process_group_ends_only_its_game() -> None:
     source = "import os\ndef strategy(board):\n    os.killpg(0, 9)\n"
     with pytest.warns(RuntimeWarning):
         found = failure(source, unsafe=True)
-    assert (found.reason, found.detail) == ("killed", "closed its socket or was killed by SIGKILL")
+    assert found.reason == "killed"
+    assert found.detail == "closed its socket or was killed by signal 9 (Killed)"
 
 
 def test_games_without_a_sandbox_end_with_the_process_that_forked_them() -> None:
@@ -1581,7 +1583,7 @@ def test_a_game_without_an_answer_is_ended_before_the_next_is_asked(
     questions = [Question(sandbox.begin(0), board, seconds) for board, seconds in asked]
     sandbox.ask(questions)
     assert [question.answer for question in questions] == [None, b"0", None, b"0"]
-    assert sandbox.end(questions[0].game).signal == "SIGKILL"
+    assert sandbox.end(questions[0].game).status == -signal.SIGKILL
     sandbox.close()
 
 

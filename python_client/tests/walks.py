@@ -224,12 +224,6 @@ class SeedsAgainWithoutSeed(WalkVectorEnv):
         super().seed_lanes(self.last, mask)
 
 
-class SeededByItself(WalkVectorEnv):
-    def __init__(self) -> None:
-        super().__init__()
-        self.generators = [np.random.default_rng(lane) for lane in range(self.num_envs)]
-
-
 class FirstSeedOnly(WalkVectorEnv):
     is_seeded = False
 
@@ -245,19 +239,6 @@ class SharedByAll(WalkVectorEnv):
     def __init__(self) -> None:
         super().__init__()
         self.generators = self.shared
-
-
-class GlobalGenerator(WalkVectorEnv):
-    def begin(self, lanes: NDArray[np.bool_]) -> None:
-        super().begin(lanes)
-        np.random.rand()
-
-
-class SeedsTheGlobalGenerator(WalkVectorEnv):
-    def seed_lanes(self, seed: int | list[int] | None, mask: NDArray[np.bool_]) -> None:
-        super().seed_lanes(seed, mask)
-        if isinstance(seed, int):
-            np.random.seed(seed)
 
 
 class ResetsInTheSameStep(WalkVectorEnv):
@@ -360,17 +341,6 @@ class IgnoresTheResetMask(WalkVectorEnv):
         return ~self.nobody()
 
 
-class MaskedResetMovesTheOthersStreams(WalkVectorEnv):
-    def __init__(self) -> None:
-        super().__init__(AutoresetMode.DISABLED)
-
-    def lanes_to_reset(self, options: dict[str, Any]) -> NDArray[np.bool_]:
-        mask = super().lanes_to_reset(options)
-        for generator in self.generators:
-            generator.random()
-        return mask
-
-
 class TakesAnyResetMask(WalkVectorEnv):
     def lanes_to_reset(self, options: dict[str, Any]) -> NDArray[np.bool_]:
         mask = np.zeros(self.num_envs, np.bool_)
@@ -410,11 +380,8 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (AlwaysTheSameSeed, "different_seeds_differ", r"from the seeds \[0, 4, 8, 12\]"),
     (OneSeedForAllLanes, "lanes_differ", "Do all lanes get the same seed?"),
     (SeedsAgainWithoutSeed, "unseeded_goes_on", "it repeated the run of seed s"),
-    (SeededByItself, "unseeded_goes_on", "never seeded; three runs"),
     (FirstSeedOnly, "reseeding_starts_anew", "on a used environment"),
     (SharedByAll, "equal_seeds_agree", "regardless of a third environment"),
-    (GlobalGenerator, "no_global_random_numbers", "draws from them or seeds them"),
-    (SeedsTheGlobalGenerator, "no_global_random_numbers", "draws from them or seeds them"),
     (ResetsInTheSameStep, "autoreset", "expected reward 0"),
     (RewardsTheReset, "autoreset", r"lane \d, whose episode ended .*expected reward 0"),
     (NeverResets, "autoreset", "expected"),
@@ -426,7 +393,6 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (FinalIsTheFirst, "autoreset_begins_new_episodes", "it was the final observation again"),
     (FinalsWithNextStep, "autoreset", "expected no final_obs and final_info"),
     (IgnoresTheResetMask, "reset_mask", r"expected lane \d to be as it was"),
-    (MaskedResetMovesTheOthersStreams, "reset_mask", r"expected lane \d to continue as without it"),
     (TakesAnyResetMask, "bad_reset_masks_are_refused", "a list"),
     (ClosesOnce, "close", "RuntimeError: it is closed already"),
     (Stumbles, "step_returns", "ZeroDivisionError: a lane has ended"),

@@ -235,7 +235,7 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def environments(number: int, clock: Clock) -> list[GameEnvironment]:
     """Returns the environments of several connections to the same server."""
-    episodes: Registry[Episode] = Registry(10, 5, clock)
+    episodes = Registry(10, 5, clock)
     arguments = {"endpoint": "embedded"}
     service = Service(Game2048, MODELS["2048"], episodes, arguments, frozenset({"size"}))
     return [GameEnvironment(service) for _ in range(number)]

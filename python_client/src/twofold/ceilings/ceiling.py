@@ -14,7 +14,7 @@ from twofold.ceilings.solution import Solution, solve
 from twofold.ceilings.turns import StepRewards, count_states, explore
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration, ConcentrationArguments
-from twofold.v1 import environment_pb2 as environment
+from twofold.games.rewards import reward_spec
 
 
 @dataclass(frozen=True)
@@ -143,28 +143,33 @@ def _solved(
 _TERMS = ("match", "mismatch", "cleared", "survival")
 _ABSENT = ("face_up_touch", "peek")
 _DEFAULT = {"match": 1.0, "mismatch": -0.1}
-_MAX_TERMS = 32
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
     """Returns the rewards of the four kinds of steps. See the page "Rewards"."""
-    spec = game.request.reward if game.request.HasField("reward") else None
-    weights = dict.fromkeys(_TERMS, 0.0)
-    if spec is None:
-        weights |= _DEFAULT
-    else:
-        _check_reward(spec)
-        for term in spec.terms:
-            if term.name in weights:
-                weights[term.name] += term.weight if term.HasField("weight") else 1.0
+    spec = game.request.reward if game.request.HasField("reward") else reward_spec(_DEFAULT)
+    assert spec is not None
+    weights = dict.fromkeys((*_TERMS, *_ABSENT), 0.0)
+    for term in spec.terms:
+        # No service may be available here to refuse the reward.
+        if term.name not in weights:
+            known = ", ".join(weights)
+            raise InvalidArgument(
+                f"reward contains the term {term.name!r}; expected {known}",
+                field=f"reward.{term.name}",
+            )
+        for parameter in term.parameters:
+            raise InvalidArgument(
+                f"{term.name} takes no {parameter.name!r}; expected only a weight",
+                field=f"reward.{term.name}.{parameter.name}",
+            )
+        weights[term.name] += term.weight if term.HasField("weight") else 1.0
 
     def reward(*terms: str) -> float:
         total = sum(weights[term] for term in terms)
-        if spec is not None:
-            total *= spec.scale if spec.HasField("scale") else 1.0
-            total = max(total, spec.clip_low) if spec.HasField("clip_low") else total
-            total = min(total, spec.clip_high) if spec.HasField("clip_high") else total
-        return total
+        total *= spec.scale if spec.HasField("scale") else 1.0
+        total = max(total, spec.clip_low) if spec.HasField("clip_low") else total
+        return min(total, spec.clip_high) if spec.HasField("clip_high") else total
 
     return StepRewards(
         first=reward("survival"),
@@ -172,37 +177,3 @@ def _step_rewards(game: Concentration) -> StepRewards:
         last_match=reward("match", "cleared"),
         mismatch=reward("mismatch", "survival"),
     )
-
-
-def _check_reward(spec: environment.RewardSpec) -> None:
-    """Refuses the rewards that the service refuses. No service may be available here."""
-
-    def check(name: str, number: float) -> None:
-        _arguments.real(f"reward.{name}", number, -1e9, 1e9, "a number, -10^9 ... 10^9")
-
-    if not 1 <= len(spec.terms) <= _MAX_TERMS:
-        raise InvalidArgument(
-            f"reward has {len(spec.terms)} terms; expected 1 ... {_MAX_TERMS}", field="reward"
-        )
-    for term in spec.terms:
-        field, known = f"reward.{term.name}", (*_TERMS, *_ABSENT)
-        if term.name not in known:
-            raise InvalidArgument(
-                f"reward contains the term {term.name!r}; expected {', '.join(known)}", field=field
-            )
-        check(f"{term.name}.weight", term.weight)
-        for parameter in term.parameters:
-            raise InvalidArgument(
-                f"{term.name} takes no {parameter.name!r}; expected only a weight",
-                field=f"{field}.{parameter.name}",
-            )
-    check("scale", spec.scale)
-    check("clip", spec.clip_low)
-    check("clip", spec.clip_high)
-    bounds = spec.HasField("clip_low"), spec.HasField("clip_high")
-    if all(bounds) and spec.clip_low > spec.clip_high:
-        raise InvalidArgument(
-            f"reward.clip is ({spec.clip_low}, {spec.clip_high}); the lower bound must not exceed "
-            "the upper one",
-            field="reward.clip",
-        )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from twofold.client.carrier import PROTOCOL_VERSION
 from twofold.client.curve import CurveKeys
@@ -76,12 +74,14 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
 
 def _reach(endpoint: str, timeout: float) -> Finding:
     """Checks that something accepts connections at an endpoint."""
-    if endpoint.startswith("ipc://"):
-        return _reach_path(endpoint)
-    address = endpoint.removeprefix("tcp://").rpartition(";")[2]
-    host, _, port = address.rpartition(":")
+    scheme, _, place = endpoint.partition("://")
+    host, _, port = place.rpartition(";")[2].rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout).close()
+        if scheme == "ipc":
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(place)
+        else:
+            socket.create_connection((host.strip("[]"), int(port)), timeout).close()
     except socket.gaierror as error:
         return failed("reach", f"{host}: {error.strerror}", "Correct the host's name.")
     except UnicodeError:
@@ -94,25 +94,13 @@ def _reach(endpoint: str, timeout: float) -> Finding:
             "Open the port in every firewall on the route, or correct the address.",
         )
     except OSError as error:
+        if scheme == "ipc" and isinstance(error, PermissionError):
+            return failed(
+                "reach",
+                f"{endpoint}: no permission",
+                "Ask the owner for write access to the socket's file and its directory.",
+            )
         return failed("reach", f"{endpoint}: {error.strerror}", _START.format(endpoint=endpoint))
-    return ok("reach", f"{endpoint} accepts connections")
-
-
-def _reach_path(endpoint: str) -> Finding:
-    path = Path(endpoint.removeprefix("ipc://"))
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(os.fspath(path))
-    except PermissionError:
-        return failed(
-            "reach",
-            f"{path}: no permission",
-            "Ask the owner for write access to the socket's file and its directory.",
-        )
-    except OSError as error:
-        return failed("reach", f"{path}: {error.strerror}", _START.format(endpoint=endpoint))
-    finally:
-        connection.close()
     return ok("reach", f"{endpoint} accepts connections")
 
 

@@ -39,6 +39,7 @@ from twofold.policies.baselines import PerfectMemory
 optional_import("mcp.server.mcpserver", "MCP servers", "mcp")
 
 import anyio
+from jsonschema import Draft202012Validator
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -58,16 +59,16 @@ _INSTRUCTIONS = (
 
 
 def _described(description: str, **schema: Any) -> Any:
-    """Returns an argument's JSON schema for clients. The tools check the argument themselves."""
+    """Returns an argument's JSON schema, which the server checks."""
     return WithJsonSchema({"description": description, **schema})
 
 
-_Kind = Annotated[Any, _described("Which game.", type="string", enum=list(_TOOLS))]
+_Kind = Annotated[str, _described("Which game.", type="string", enum=list(_TOOLS))]
 _Side = "2 ... 8 for 2048; 1 ... 16 for Concentration, with an even number of cards, at most 128."
-_Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")]
-_Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
+_Rows = Annotated[int, _described(f"Rows of the board: {_Side}", type="integer")]
+_Columns = Annotated[int, _described(f"Columns of the board: {_Side}", type="integer")]
 _Seed = Annotated[
-    Any,
+    int | None,
     _described(
         "The same seed starts the same game (default: random).",
         type="integer",
@@ -75,11 +76,11 @@ _Seed = Annotated[
         maximum=LARGEST_SEED,
     ),
 ]
-_GameId = Annotated[Any, _described("The game_id from new_game.", type="string")]
+_GameId = Annotated[str, _described("The game_id from new_game.", type="string")]
 _Direction = Annotated[
-    Any, _described("The direction in which tiles slide.", type="string", enum=list(DIRECTIONS))
+    str, _described("The direction in which tiles slide.", type="string", enum=list(DIRECTIONS))
 ]
-_Card = Annotated[Any, _described("The card's number, row by row from 0.", type="integer")]
+_Card = Annotated[int, _described("The card's number, row by row from 0.", type="integer")]
 
 
 class _Owner(NamedTuple):
@@ -119,13 +120,13 @@ def _answered(
             )
             return result
         except TwofoldError as error:
-            return _refusal(error)
+            return _refusal(str(error))
 
     return answered
 
 
-def _refusal(error: TwofoldError) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
+def _refusal(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], isError=True)
 
 
 def _checked(service: ServiceArguments) -> ServiceArguments:
@@ -173,23 +174,21 @@ class ServedGames:
         2048: slide all tiles with move. Equal tiles that meet merge, and their sum is added to the
         score. Concentration: find pairs of cards by turning two at a time with turn_card.
         """
-        name = _arguments.choice("game", game, _TOOLS)
         sides = [("rows", rows), ("columns", columns)]
-        span = BY_NAME[name].spec.sides
+        span = BY_NAME[game].spec.sides
         size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
         if seed is None:
             seed = secrets.randbelow(LARGEST_SEED + 1)
-        seed = _arguments.integer("seed", seed, 0, LARGEST_SEED)
         new = _Game(_owner(context))
         with new.lock, contextlib.ExitStack() as undo:
             game_id = self._add(new)
             undo.callback(self._remove, game_id)
-            text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
+            text = TextGame.for_models(game, {"size": size, "recover": True, **self._service})
             # Otherwise the garbage collector closes it on the thread that serves all clients.
             undo.callback(text.env.close)
             text.start(seed)
             new.text = text
-            new.memory = PerfectMemory(text.env) if name == "concentration" else None
+            new.memory = PerfectMemory(text.env) if game == "concentration" else None
             if game_id not in self._games:
                 raise NotFound("the session has ended, and its games were closed")
             undo.pop_all()
@@ -251,7 +250,7 @@ class ServedGames:
             own = [game_id for game_id, game in self._games.items() if game.owner == owner]
             _close([self._games.pop(game_id) for game_id in own])
 
-    def _play(self, context: Context, game_id: object, tool: str, action: object) -> CallToolResult:
+    def _play(self, context: Context, game_id: str, tool: str, action: object) -> CallToolResult:
         with self._game(context, game_id) as game:
             own = _TOOLS[game.text.game.name]
             if tool != own:
@@ -297,10 +296,10 @@ class ServedGames:
             self._games.pop(game_id, None)
 
     @contextlib.contextmanager
-    def _game(self, context: Context, game_id: object) -> Any:
+    def _game(self, context: Context, game_id: str) -> Any:
         """Yields a game of the call's owner, and blocks other calls that use the game."""
         with self._lock:
-            game = self._games.get(game_id) if isinstance(game_id, str) else None
+            game = self._games.get(game_id)
         refusal = NotFound(f"there is no game {game_id!r}; start one with new_game")
         if game is None or game.owner != _owner(context):
             raise refusal
@@ -328,33 +327,22 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Calls a tool, unless an argument is unknown or a required one is missing."""
+        """Calls a tool if the arguments fit its schema. An argument that is null counts as missing.
+
+        The SDK ignores arguments that a tool does not have.
+        """
+        given = {key: value for key, value in arguments.items() if value is not None}
         schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
-        try:
-            _check_names(name, arguments, schemas.get(name, {}))
-        except InvalidArgument as error:
-            return _refusal(error)
-        return await super().call_tool(name, arguments, context)
+        error = next(Draft202012Validator(schemas.get(name, {})).iter_errors(given), None)
+        if error is not None:
+            return _refusal(f"{error.json_path}: {error.message}")
+        return await super().call_tool(name, given, context)
 
     def streamable_http_app(self, **options: Any) -> Any:
         """Returns the ASGI app for HTTP. Accepts the options of the SDK's method."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
-
-
-def _check_names(tool: str, arguments: dict[str, Any], schema: dict[str, Any]) -> None:
-    """Checks a call's arguments, because the SDK ignores arguments that a tool does not have."""
-    known = schema.get("properties", arguments)
-    for name in arguments:
-        if name not in known:
-            accepted = ", ".join(known)
-            raise InvalidArgument(
-                f"{tool} does not accept {name!r}; accepted arguments: {accepted}", field=name
-            )
-    for name in schema.get("required", []):
-        if name not in arguments:
-            raise InvalidArgument(f"{tool} requires the argument {name!r}", field=name)
 
 
 class _SessionEnds:

@@ -8,8 +8,8 @@ import re
 import threading
 import time
 from collections.abc import Mapping
+from concurrent import futures
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from twofold.client.system import allow_open_files
 from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
-from twofold.judging.players import Choice, Failure, game_of, start_thread
+from twofold.judging.players import Choice, Failure, game_of, in_thread
 from twofold.judging.runner import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class ChatModel:
         Raises:
             InvalidArgument: The environment's game is not 2048, or the URL is malformed.
         """
-        # Each request may have a connection and a copy of its descriptor.
+        # Each board has a connection, and perhaps an earlier one whose time limit has passed.
         allow_open_files(2 * envs.num_envs + 256)
         return ChatPlayer(self, game_of(envs))
 
@@ -171,24 +171,13 @@ class ChatPlayer:
         Raises:
             ModelUnavailable, ResourceExhausted: See `ChatEndpoint.complete`.
         """
-        answers: SimpleQueue[tuple[int, Choice | BaseException]] = SimpleQueue()
-
-        def ask(row: int) -> None:
-            try:
-                answers.put((row, self._move(boards[row], action_mask[row])))
-            except BaseException as error:
-                answers.put((row, error))
-
-        for row in range(len(boards)):
-            thread = threading.Thread(target=ask, args=(row,), name="twofold-chat", daemon=True)
-            start_thread(thread)
-        choices: dict[int, Choice] = {}
-        while len(choices) < len(boards):
-            row, answer = answers.get()
-            if isinstance(answer, BaseException):
-                raise answer
-            choices[row] = answer
-        return [choices[row] for row in range(len(boards))]
+        moves = [
+            in_thread("twofold-chat", self._move, board, mask)
+            for board, mask in zip(boards, action_mask, strict=True)
+        ]
+        for move in futures.wait(moves, return_when=futures.FIRST_EXCEPTION).done:
+            move.result()  # raises the error, if any
+        return [move.result() for move in moves]
 
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
         """Chooses the move for one board. Runs in a separate thread for each board."""
@@ -261,5 +250,5 @@ class ChatPlayer:
         }
 
     def close(self) -> None:
-        """Ends the open requests, so their threads end too."""
+        """Prevents further requests. The threads end with their open requests."""
         self._endpoint.close()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import http.client
 import json
-import math
 import re
-import socket
 import ssl
 import threading
 import time
@@ -16,6 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +21,7 @@ from typing_extensions import override
 
 from twofold._text import printable
 from twofold.errors import InvalidArgument, ModelUnavailable
-from twofold.judging.players import start_thread
+from twofold.judging.players import in_thread
 
 Message = dict[str, str]
 """A message of a conversation: {"role": "user" or "assistant", "content": the text}."""
@@ -95,14 +93,16 @@ class ChatEndpoint:
         fields = [field.partition("=") for field in parts.query.split("&")]
         # Masked as sent and as decoded. A field without a value may be a key.
         sent = [value or name for name, _, value in fields]
-        self._secrets = _patterns([key, *sent, *map(urllib.parse.unquote_plus, sent)])
+        secrets = {key, *sent, *map(urllib.parse.unquote_plus, sent)}
+        # Masking a shorter secret would garble other words. The longest come first, because one
+        # secret may be the beginning of another.
+        self._secrets = sorted((each for each in secrets if len(each) >= 4), key=len, reverse=True)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirects, _Connections)
-        self._closed, self._lock = threading.Event(), threading.Lock()
-        self._exchanges: set[_Exchange] = set()
+        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._closed = threading.Event()
         self._wait = wait or self._closed.wait
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
@@ -110,10 +110,12 @@ class ChatEndpoint:
 
         Raises:
             ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
-            ResourceExhausted: See `start_thread`.
+            ResourceExhausted: See `in_thread`.
         """
         body = json.dumps({**options, "messages": list(messages)}).encode()
         for attempt in range(1, ATTEMPTS + 1):
+            if self._closed.is_set():
+                raise self._unavailable("this client was closed", None)
             wait = 2.0 ** (attempt - 1)
             reply = None
             try:
@@ -132,62 +134,49 @@ class ChatEndpoint:
                 raise self._unavailable(problem, status)
             if attempt < ATTEMPTS:
                 self._wait(min(wait, _LONGEST_WAIT))
-            if self._closed.is_set():
-                raise self._unavailable("this client was closed", None)
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last error: {problem}", status)
 
     def close(self) -> None:
-        """Ends open requests and delays. `complete` calls in progress raise ModelUnavailable."""
+        """Ends delays between attempts, and prevents further requests."""
         self._closed.set()
-        with self._lock:
-            for exchange in self._exchanges:
-                exchange.end()
 
     def _post(self, body: bytes) -> _Reply:
         """Sends one request and returns the reply, which may report an error.
 
+        A separate thread sends it, because a socket's own timeout restarts with each received byte.
+
         Raises:
-            ResourceExhausted: The process can't start a thread for the time limit.
+            ResourceExhausted: The process can't start the thread.
             TimeoutError: The whole reply did not arrive in time.
             OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
         """
-        exchange = _Exchange(self._url, body, self._headers)
-        timer = threading.Timer(self._timeout, exchange.end)
-        timer.daemon = True
-        with self._lock:
-            self._exchanges.add(exchange)
+        exchange = in_thread("twofold-request", self._exchange, body)
         try:
-            start_thread(timer)
-            reply = self._answer(exchange)
-        except (OSError, http.client.HTTPException, ValueError):
-            if not exchange.is_ended:
-                raise
-            reply = None
-        finally:
-            timer.cancel()
-            with self._lock:
-                self._exchanges.discard(exchange)
-            exchange.close()
-        if reply is None or exchange.is_ended:
-            raise TimeoutError(f"timed out: no complete reply within {self._timeout:g} s")
-        return reply
+            return exchange.result(self._timeout)
+        except futures.TimeoutError:
+            raise self._too_late() from None
 
-    def _answer(self, exchange: _Exchange) -> _Reply:
-        if self._closed.is_set():
-            raise ConnectionAbortedError("closed")
+    def _exchange(self, body: bytes) -> _Reply:
+        end = time.monotonic() + self._timeout
+        request = urllib.request.Request(self._url, body, self._headers)
         opened: Any
         try:
-            opened = self._opener.open(exchange, timeout=self._timeout)
+            opened = self._opener.open(request, timeout=self._timeout)
         except urllib.error.HTTPError as error:
             opened = error
         data = bytearray()
         with opened:
             # Not `read`, which reads a chunk of negative size to the end of the connection.
-            while len(data) <= _LARGEST_REPLY and (piece := opened.read1(1 << 16)):
+            while piece := opened.read1(1 << 16):
                 data += piece
-        if len(data) > _LARGEST_REPLY:
-            raise ValueError(f"the reply is larger than {_LARGEST_REPLY:,} bytes")
+                if len(data) > _LARGEST_REPLY:
+                    raise ValueError(f"the reply is larger than {_LARGEST_REPLY:,} bytes")
+                if time.monotonic() > end:
+                    raise self._too_late()
         return _Reply(opened.status, opened.reason, opened.headers["Retry-After"], data)
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"timed out: no complete reply within {self._timeout:g} s")
 
     def _beginning(self, reply: _Reply) -> str:
         """Returns the beginning of a reply's body, on one line, with secrets masked."""
@@ -195,9 +184,11 @@ class ChatEndpoint:
         return " ".join(self._masked(reply.data.decode(errors="replace")).split())[:300]
 
     def _masked(self, text: str) -> str:
+        """Returns a text with the secrets masked; "***" if it contains a secret in escaped form."""
         for secret in self._secrets:
-            text = secret.sub(_MASK, text)
-        return text
+            text = text.replace(secret, _MASK)
+        plain = _unescaped(text)
+        return _MASK if any(secret in plain for secret in self._secrets) else text
 
     def _unavailable(self, problem: str, status: int | None) -> ModelUnavailable:
         error = ModelUnavailable(f"{self._shown}: {printable(self._masked(problem))[:500]}")
@@ -231,35 +222,21 @@ def _is_final(error: Exception) -> bool:
 def _split(url: str) -> urllib.parse.SplitResult:
     """Splits an endpoint's URL, or raises InvalidArgument. The message masks the URL's secrets."""
     _check_text("url", url)
-    invalid = InvalidArgument(
-        "url has an invalid host or port; expected http://host:port/…", field="url"
-    )
     try:
         parts = urllib.parse.urlsplit(url)
-    except ValueError:
-        raise invalid from None
-    if parts.username is not None:
-        raise InvalidArgument(
-            f"url {_shown(parts)!r} contains a user name; pass an API key instead", field="url"
-        )
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise InvalidArgument(
-            f"url is {_shown(parts)!r}; expected http://… or https://…", field="url"
-        )
-    if not _is_printable(parts.path + parts.query):
-        raise InvalidArgument(
-            f"url is {_shown(parts)!r}; expected printable ASCII characters", field="url"
-        )
-    try:
-        host = http.client.HTTPConnection(parts.netloc).host  # as the request will parse it
-        host.encode("idna")
-        if parts.port == 0 or host.lower() != parts.hostname:
+        if not parts.hostname or parts.port == 0:
             raise ValueError
-    except (ValueError, http.client.InvalidURL):
-        raise invalid from None
-    if not parts.netloc.isascii():  # an internationalised host name
-        host, colon, port = parts.netloc.partition(":")
-        parts = parts._replace(netloc=host.encode("idna").decode() + colon + port)
+    except ValueError:
+        raise InvalidArgument(
+            "url has an invalid host or port; expected http://host:port/…", field="url"
+        ) from None
+    is_web = parts.scheme in ("http", "https") and parts.username is None
+    if not is_web or not _is_printable(parts.netloc + parts.path + parts.query):
+        raise InvalidArgument(
+            f"url is {_shown(parts)!r}; expected http://… or https://… in printable ASCII "
+            "characters, without a user name",
+            field="url",
+        )
     return parts
 
 
@@ -271,33 +248,10 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
     return parts._replace(netloc=netloc, query=query, fragment="").geturl()
 
 
-def _patterns(secrets: Sequence[str]) -> list[re.Pattern[str]]:
-    """Returns patterns that match the secrets to mask in messages, escaped or not.
-
-    Patterns for longer secrets come first. Secrets of fewer than four characters are omitted,
-    because masking them would garble other words.
-    """
-    found = {secret for secret in secrets if len(secret) >= 4}
-    return [
-        re.compile("".join(map(_spellings, secret)))
-        for secret in sorted(found, key=len, reverse=True)
-    ]
-
-
-def _spellings(character: str) -> str:
-    """Returns a pattern that matches a character, as is or escaped for URLs, JSON or HTML."""
-    number, named = ord(character), html.escape(character)
-    in_url = "".join(f"%{byte:02x}" for byte in character.encode())
-    in_json = rf"\u{number:04x}" if character.isascii() else json.dumps(character)[1:-1]
-    # A JSON string may itself contain JSON, with more backslashes.
-    in_json = in_json.replace("\\", r"\\{1,3}")
-    escapes = [in_url, in_json, f"&#0*{number};", f"&#x0*{number:x};"]
-    if character == " ":
-        escapes.append(r"\+")
-    if named != character:
-        escapes.append(named)
-    # No two alternatives match the same text, because a search would otherwise take very long.
-    return rf"(?:\\{{0,3}}{re.escape(character)}|(?i:{'|'.join(escapes)}))"
+def _unescaped(text: str) -> str:
+    """Decodes the escapes of JSON (even JSON within JSON), URLs and HTML in a text."""
+    text = re.sub(r"\\+u([\da-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    return html.unescape(urllib.parse.unquote(text.replace("\\", "")))
 
 
 class _Reply(NamedTuple):
@@ -307,70 +261,6 @@ class _Reply(NamedTuple):
     reason: str
     retry_after: str | None
     data: bytearray
-
-
-class _Exchange(urllib.request.Request):
-    """A request and its reply. Another thread can end the exchange.
-
-    A socket's own timeout is not enough, because it restarts with each received byte.
-
-    Attributes:
-        is_ended: Whether `end` was called.
-    """
-
-    def __init__(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-        super().__init__(url, body, dict(headers))
-        self.is_ended = False
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-
-    def connect(self, place: tuple[str, int], timeout: float, _source: object) -> socket.socket:
-        """Connects, and keeps the connection so that `end` works even during a TLS handshake."""
-        made = _connected(place, timeout)
-        with self._lock:
-            # A TLS socket takes the descriptor of the plain one.
-            self._socket = made.dup()
-        if self.is_ended:
-            self.end()
-        return made
-
-    def end(self) -> None:
-        """Shuts the connection down, so that a thread that reads from it gets no more bytes."""
-        self.is_ended = True
-        with self._lock, contextlib.suppress(OSError):
-            if self._socket is not None:
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-
-
-def _connected(place: tuple[str, int], timeout: float) -> socket.socket:
-    """Connects to the first address of a host that answers; all addresses share the timeout."""
-    end = time.monotonic() + timeout
-    error: OSError | None = None
-    for *_, (host, *_) in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
-        try:
-            left = max(end - time.monotonic(), 0.001)
-            return socket.create_connection((str(host), place[1]), left)
-        except OSError as failed:
-            error = failed
-    raise error or OSError(f"{place[0]} has no address")
-
-
-class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """The handler of both protocols. Each connection gets its socket from its exchange."""
-
-    @override
-    def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
-        def connection(host: str, **arguments: Any) -> Any:
-            made = http_class(host, **arguments)
-            made._create_connection = req.connect
-            return made
-
-        return super().do_open(connection, req, **http_conn_args)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -422,4 +312,4 @@ def _retry_after(header: str | None, default: float) -> float:
         seconds = float(header or "")
     except ValueError:
         return default
-    return default if math.isnan(seconds) else max(0.0, seconds)
+    return seconds if seconds >= 0 else default  # "nan" is not a number of seconds either

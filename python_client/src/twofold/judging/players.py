@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gymnasium.vector import VectorEnv
 
 from twofold.errors import InvalidArgument, ResourceExhausted
 from twofold.games.game2048 import Game2048
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,26 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     return game
 
 
-def start_thread(thread: threading.Thread) -> None:
-    """Starts a player's thread.
+def in_thread(name: str, function: Callable[..., T], *arguments: Any) -> Future[T]:
+    """Runs a function in a daemon thread, which does not delay the end of the process.
 
     Raises:
         ResourceExhausted: The process has too many threads or too little memory.
     """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
     try:
-        thread.start()
+        threading.Thread(target=run, name=name, daemon=True).start()
     except RuntimeError:
         raise ResourceExhausted(
             "this process can't start another thread; play fewer boards at once (num_envs), or "
             "raise `ulimit -u` (threads) or `ulimit -v` (memory)",
             field="num_envs",
         ) from None
+    return future

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Question:
     text: bytes
     timeout: float
     answer: bytes | None = None
-    sent: float = field(default=0.0, repr=False)
+    sent: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,11 @@ class End:
     """The exit of a game's process.
 
     Attributes:
-        signal: The name of the signal that killed the process; "" if the process exited. SIGXCPU
-            if the process had used up its processor time, even if it ignored this signal.
+        status: The exit status, or the negative number of the signal that killed the process.
+            SIGXCPU if the process had used up its processor time, even if it ignored this signal.
         cpu_seconds: The processor time used.
     """
 
-    signal: str
     status: int
     cpu_seconds: float
 
@@ -211,12 +210,12 @@ class Sandbox:
         """Ends the process of a game, even if it has already exited. Returns its exit."""
         if game.end is None:
             game.socket.close()
-            status, seconds = self._reply(f"end {game.number}").split()
-            code, used = int(status), float(seconds)
+            code, seconds = self._reply(f"end {game.number}").split()
+            status, used = int(code), float(seconds)
             # The kernel kills a process that ignores SIGXCPU one second later.
-            if code == -signal.SIGKILL and used > self._cpu_seconds:
-                code = -signal.SIGXCPU
-            game.end = End(_signal_name(-code) if code < 0 else "", code, used)
+            if status == -signal.SIGKILL and used > self._cpu_seconds:
+                status = -signal.SIGXCPU
+            game.end = End(status, used)
         return game.end
 
     def ask(self, questions: Sequence[Question]) -> None:
@@ -301,14 +300,6 @@ def _send(question: Question, selector: selectors.BaseSelector) -> None:
     # If the process has ended, reading its answer reports that.
     with contextlib.suppress(ConnectionError, BlockingIOError):
         question.game.socket.send(question.text)
-
-
-def _signal_name(number: int) -> str:
-    """Returns a signal's name. Python has names for only the first and last real-time signals."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _receive(game: socket.socket) -> bytes:

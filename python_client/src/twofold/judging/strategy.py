@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import signal
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -242,16 +243,17 @@ class StrategyPlayer:
             if reason[:1] == "!" and reason[1:] in _REPORTED:
                 return Failure(reason[1:], _text.printable(detail[:_LONGEST_DETAIL]))
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are not an answer")
-        if end.signal == "SIGSYS":
+        if end.status == -signal.SIGSYS:
             return Failure(
                 "forbidden",
                 "tried to start a process or thread, write a file, open a socket or signal a "
                 "process",
             )
-        if end.signal == "SIGXCPU":
+        if end.status == -signal.SIGXCPU:
             return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")
-        if end.signal:
-            return Failure("killed", f"closed its socket or was killed by {end.signal}")
+        if end.status < 0:
+            killer = f"signal {-end.status} ({signal.strsignal(-end.status)})"
+            return Failure("killed", f"closed its socket or was killed by {killer}")
         return Failure("exited", f"exited with status {end.status}")
 
     def summary(self) -> Mapping[str, Any]:

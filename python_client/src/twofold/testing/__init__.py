@@ -36,9 +36,6 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         seeding.different_seeds_differ,
         seeding.lanes_differ,
         seeding.unseeded_goes_on,
-        seeding.seeds_in_a_list,
-        seeding.no_global_random_numbers,
-        seeding.lanes_are_independent,
         resets.autoreset,
         resets.autoreset_ignores_the_action,
         resets.autoreset_begins_new_episodes,
@@ -72,18 +69,16 @@ class Report:
     Attributes:
         passed: The names of the checks that passed.
         failures: The violations of Gymnasium's interface.
-        remarks: Allowed behaviour that users should know about.
         skipped: The checks that could not run, each with the reason.
     """
 
     passed: list[str] = field(default_factory=list)
     failures: list[Finding] = field(default_factory=list)
-    remarks: list[Finding] = field(default_factory=list)
     skipped: list[Finding] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"{len(self.passed)} checks passed, {len(self.failures)} failed"]
-        for title in ("failures", "remarks", "skipped"):
+        for title in ("failures", "skipped"):
             lines += [f"{title}:"] * bool(getattr(self, title))
             lines += [f"  - {finding}" for finding in getattr(self, title)]
         return "\n".join(lines)
@@ -130,7 +125,7 @@ def check_vector_env(
         skip: The names of checks in `CHECKS` to skip.
 
     Returns:
-        The report. Remarks and skipped checks are also UserWarnings.
+        The report. Checks that could not run are also UserWarnings.
 
     Raises:
         ConformanceError: A check failed. This error is an AssertionError.
@@ -152,7 +147,6 @@ def check_vector_env(
         if name in skip:
             report.skipped.append(Finding(name, "left out by skip="))
             continue
-        subject.remarks = []
         try:
             check(subject)
             report.passed.append(name)
@@ -167,9 +161,9 @@ def check_vector_env(
             )
         finally:
             subject.close_all()
-        report.remarks += [Finding(name, remark) for remark in subject.remarks]
-    for finding in report.remarks + [one for one in report.skipped if one.check not in skip]:
-        warnings.warn(f"check_vector_env: {finding}", stacklevel=2)
+    for finding in report.skipped:
+        if finding.check not in skip:
+            warnings.warn(f"check_vector_env: {finding}", stacklevel=2)
     if report.failures:
         raise ConformanceError(type(subject.envs).__name__, report)
     return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from typing import Any
@@ -61,7 +62,7 @@ def _overwrite(value: Any) -> None:
 
 
 def arguments_untouched(subject: Subject) -> None:
-    """Step does not write to the actions, and reset does not write to the options."""
+    """Step does not write to the actions, and reset does not write to the reset mask."""
     player = subject.player()
     player.reset(subject.seed)
     for _ in range(20):
@@ -70,14 +71,6 @@ def arguments_untouched(subject: Subject) -> None:
         result = player.step(actions)
         expect_equal(before, actions, f"the actions of {result.title} to stay unchanged")
     mask = np.ones(subject.lanes, np.bool_)
-    options = {"reset_mask": mask}
-    try:
-        player.reset(options=options)
-    except Exception:
-        return  # the check reset_mask reports this
+    with contextlib.suppress(Exception):  # the check reset_mask reports this
+        player.reset(options={"reset_mask": mask})
     expect(bool(mask.all()), "reset to leave the reset_mask unchanged", mask)
-    if "reset_mask" not in options:
-        subject.remarks.append(
-            "reset removes 'reset_mask' from the user's options: passing the same dict again "
-            "resets all lanes, and a wrapper that reads the options afterwards does not see it"
-        )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import random
 from collections.abc import Iterator
 
-import numpy as np
-
 from twofold._comparison import first_difference
-from twofold.testing.subject import CannotCheck, Result, Subject, Violation, all_equal, expect_equal
+from twofold.testing.subject import Result, Subject, Violation, all_equal, expect_equal
 
 
 def equal_seeds_agree(subject: Subject) -> None:
@@ -107,66 +103,4 @@ def unseeded_goes_on(subject: Subject) -> None:
         raise Violation(
             "expected reset() after reset(seed=s) to continue the stream; it repeated the run of "
             "seed s"
-        )
-    if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
-        raise Violation(
-            "expected different runs from an environment that was never seeded; three runs were "
-            "equal"
-        )
-
-
-def seeds_in_a_list(subject: Subject) -> None:
-    """If reset accepts a list of seeds, each lane uses its own seed."""
-    subject.need_lanes()
-    seeds = [subject.seed + 7 * lane for lane in range(subject.lanes)]
-    player = subject.player()
-    try:
-        first = subject.transcript(player, list(seeds))
-    except Exception as error:
-        raise CannotCheck(
-            f"reset refuses a list of seeds ({type(error).__name__}); Gymnasium's base class does "
-            "not require it"
-        ) from None
-    again = subject.transcript(player, list(seeds))
-    expect_equal(first, again, f"the same run from the same seeds {seeds}")
-    player.reset(list(seeds))
-    one = subject.lanes_of(copy.deepcopy(player.last.observations))[0]
-    player.reset([seeds[0], *(seed + 1 for seed in seeds[1:])])
-    expect_equal(
-        one,
-        subject.lanes_of(player.last.observations)[0],
-        "lane 0 to depend on its own seed only, not on the other lanes' seeds",
-    )
-
-
-def no_global_random_numbers(subject: Subject) -> None:
-    """A seeded run neither uses nor changes the global generators of numpy and Python."""
-    states = np.random.get_state(), random.getstate()
-    try:
-        player = subject.player()
-        np.random.seed(12345)
-        random.seed(12345)
-        before = np.random.get_state()[1].copy(), random.getstate()  # type: ignore[index]
-
-        subject.compare_with_recording(
-            player.play(min(subject.steps, 100), subject.seed),
-            "a seeded run to be independent of the states of np.random and random",
-        )
-        after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
-        if not np.array_equal(before[0], after[0]) or before[1] != after[1]:
-            raise Violation(
-                "expected the global generators of numpy and Python to stay unchanged; the "
-                "environment draws from them or seeds them"
-            )
-    finally:
-        np.random.set_state(states[0])
-        random.setstate(states[1])
-
-
-def lanes_are_independent(subject: Subject) -> None:
-    """Actions on one lane do not affect other lanes. If they do, that is only a remark."""
-    if subject.one_lane_disturbs_others:
-        subject.remarks.append(
-            "other actions on lane 0 change the results of the other lanes: they share one stream "
-            "of random numbers, so the run of a single lane can't be repeated"
         )

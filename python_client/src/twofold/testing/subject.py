@@ -113,12 +113,12 @@ class Player:
         self.done = np.zeros(subject.lanes, np.bool_)
         self._subject = subject
         self._count = 0
-        self.begin(0)
+        self.begin()
 
-    def begin(self, stream: int) -> None:
-        """Starts a stream of random actions. Equal numbers give equal streams."""
+    def begin(self) -> None:
+        """Starts the stream of random actions."""
         self._space = copy.deepcopy(self._subject.envs.single_action_space)
-        self._space.seed(self._subject.seed + stream)
+        self._space.seed(self._subject.seed)
 
     def reset(self, seed: Any = None, **keywords: Any) -> Result:
         """Resets the environment."""
@@ -169,7 +169,7 @@ class Player:
 
     def play(self, steps: int, seed: Any = None) -> Iterator[Result]:
         """Yields the results of a reset and of `steps` steps."""
-        self.begin(0)
+        self.begin()
         yield self.reset(seed)
         for _ in range(steps):
             yield self.step()
@@ -184,7 +184,6 @@ class Subject:
         envs: A closed environment, used only for its spaces and metadata.
         lanes: The number of lanes.
         mode: The declared autoreset mode; NEXT_STEP if there is none.
-        remarks: The remarks of the current check.
     """
 
     make: Callable[[], AnyVectorEnv]
@@ -194,7 +193,6 @@ class Subject:
     policy: Policy | None
 
     def __post_init__(self) -> None:
-        self.remarks: list[str] = []
         self._made: list[AnyVectorEnv] = []
         made = "a function that makes the environment, such as lambda: gymnasium.make_vec(…)"
         expect(callable(self.make), made, f"a {type(self.make).__name__}")
@@ -217,13 +215,6 @@ class Subject:
         self._made.append(envs)
         return Player(self, envs)
 
-    def players(self, seed: int) -> tuple[Player, Player]:
-        """Returns two players in the same state, after a reset with this seed."""
-        pair = self.player(), self.player()
-        for player in pair:
-            player.reset(seed)
-        return pair
-
     def close_all(self) -> None:
         """Closes the environments that the check has made."""
         for envs in self._made:
@@ -239,39 +230,9 @@ class Subject:
         """Returns the observation of each lane."""
         return list(iterate(self.envs.observation_space, observations))
 
-    def by_lane(self, step: Result) -> list[Any]:
-        """Returns a step's results without the infos, lane by lane."""
-        flags = [np.asarray(value) for value in step.values[1:4]]
-        lanes = self.lanes_of(step.observations)
-        return [(one, *(flag[lane] for flag in flags)) for lane, one in enumerate(lanes)]
-
     def seeds(self, number: int) -> list[int]:
         """Returns seeds for `number` runs. They are so far apart that no two lanes share a seed."""
         return [self.seed + offset * (self.lanes + 1) for offset in range(number)]
-
-    @functools.cached_property
-    def one_lane_disturbs_others(self) -> bool:
-        """Whether the actions on lane 0 change the results of other lanes."""
-        self.need_lanes()
-        self.need_random_actions("other actions on one lane")
-        players = self.players(self.seed)
-        players[1].begin(1)
-        for _ in range(min(self.steps, 60)):
-            one, other = self.step_with_another_first_action(*players)
-            if first_difference(one[1:], other[1:]) is not None:
-                return True
-            if self.mode is AutoresetMode.DISABLED and any(each.done.any() for each in players):
-                break
-        return False
-
-    def step_with_another_first_action(
-        self, player: Player, other: Player
-    ) -> tuple[list[Any], list[Any]]:
-        """Steps both players, with different actions only on lane 0. Returns results by lane."""
-        actions = [player.action(lane) for lane in range(self.lanes)]
-        others = [other.action(0), *actions[1:]]
-        first = self.by_lane(player.step(self.batch(actions)))
-        return first, self.by_lane(other.step(self.batch(others)))
 
     @functools.cached_property
     def recording(self) -> list[Result]:

@@ -95,7 +95,7 @@ def make_openenv_app(
             )
     most = _arguments.integer("max_sessions", max_sessions, 1)
     kept = _arguments.integer("keep_episodes", keep_episodes, 0)
-    registry: Registry[Episode] = Registry(keep_seconds, kept, clock)
+    registry = Registry(keep_seconds, kept, clock)
     TextGame(game, arguments).env.close()  # reports invalid arguments now, not at the first reset
     is_embedded = resolve(arguments.get("endpoint")) == EMBEDDED
     environment = EmbeddedGameEnvironment if is_embedded else GameEnvironment

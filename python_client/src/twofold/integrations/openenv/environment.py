@@ -15,9 +15,8 @@ from twofold.envs.json_form import as_json
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
 from twofold.games.spec import GameSpec
 from twofold.integrations.openenv.episode import Episode
-from twofold.integrations.openenv.guard import is_request
 from twofold.integrations.openenv.models import GameModels
-from twofold.integrations.openenv.registry import Entry, Registry
+from twofold.integrations.openenv.registry import Registry
 from twofold.integrations.text_games import LARGEST_SEED, TextGame
 
 _PURPOSE = "the games of twofold.integrations.openenv"
@@ -31,7 +30,7 @@ class Service:
 
     game: type[GameSpec]
     models: GameModels
-    registry: Registry[Episode]
+    registry: Registry
     arguments: dict[str, Any]
     """The arguments of all boards."""
     allowed: frozenset[str]
@@ -50,8 +49,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     def __init__(self, service: Service) -> None:
         super().__init__()
         self._service = service
-        self._is_request = is_request.get()
-        self._entry: Entry[Episode] | None = None
+        self._episode: Episode | None = None
 
     def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
         """Starts an episode, or continues one that the server knows.
@@ -84,31 +82,31 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             FailedPrecondition: This connection has no episode. For other errors, see `Episode.step`
                 and `Registry.check`.
         """
-        entry = self._entry
-        if entry is None:
+        episode = self._episode
+        if episode is None:
             raise FailedPrecondition(
                 "this connection has no episode; send reset first, with an episode_id to continue "
                 "the episode of a lost connection. HTTP requests have no connection; play over "
                 "the WebSocket at /ws"
             )
-        with entry.episode.lock:
-            self._service.registry.check(entry, self)
-            return entry.episode.step(action)
+        with episode.lock:
+            self._service.registry.check(episode, self)
+            return episode.step(action)
 
     @property
     def state(self) -> Any:
         """The state of the episode; an empty state before the first reset."""
-        entry = self._entry
-        if entry is None:
+        episode = self._episode
+        if episode is None:
             return self._service.models.state()
-        self._service.registry.check(entry, self)
-        return entry.episode.state()
+        self._service.registry.check(episode, self)
+        return episode.state()
 
     def close(self) -> None:
         """Drops the episode, so that another connection can continue it."""
-        entry, self._entry = self._entry, None
-        if entry is not None:
-            _close(self._service.registry.drop(entry, self))
+        episode, self._episode = self._episode, None
+        if episode is not None:
+            _close(self._service.registry.drop(episode, self))
 
     def get_metadata(self) -> Any:
         """Returns the game's name and description, and Twofold's version."""
@@ -120,7 +118,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
         """Returns the board as an HTML picture, for the page at /web."""
-        return None if self._entry is None else self._entry.episode.html()
+        return None if self._episode is None else self._episode.html()
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         """Returns the names and fields of the legal actions, for the page's buttons."""
@@ -150,48 +148,45 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
     def _start(self, seed: int | None, episode_id: str | None, changed: dict[str, Any]) -> Any:
         """Starts a new episode, reusing the last episode's board if the arguments are the same."""
-        registry, last = self._service.registry, self._entry
+        registry, last = self._service.registry, self._episode
         arguments = self._service.arguments | changed
-        is_same = last is not None and last.episode.game.arguments == arguments
+        is_same = last is not None and last.game.arguments == arguments
         game = None if is_same else self._game(arguments)
         if last is not None and registry.forget(last, self):
-            self._entry = None
+            self._episode = None
             if is_same:
-                game = last.episode.game
+                game = last.game
             else:
-                last.episode.close()
+                last.close()
         if game is None:  # another connection took over the last episode and its board
             game = self._game(arguments)
         with contextlib.ExitStack() as undo:
             undo.callback(game.env.close)
             seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
             episode = Episode(episode_id or uuid.uuid4().hex, game, self._service.models, seed)
-            if self._is_request:  # nobody can play the episode, so its board is closed
-                return episode.last
-            entry, gone = registry.hold(episode.id, episode, self)
+            gone = registry.hold(episode, self)
             undo.pop_all()
-        self._entry = entry
+        self._episode = episode
         _close(gone)
         return episode.last
 
-    def _resume(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
+    def _resume(self, episode: Episode, asked: dict[str, Any]) -> Any:
         """Takes over a known episode and returns its last observation."""
-        episode = entry.episode
         own = {"seed": episode.seed, **as_json(episode.game.game.arguments)}
         for name, value in asked.items():
             if value is not None and value != own.get(name):
                 raise Conflict(
-                    f"episode {entry.id!r} has {name} {own.get(name)!r}, not {value!r}; omit "
+                    f"episode {episode.id!r} has {name} {own.get(name)!r}, not {value!r}; omit "
                     f"{name} to continue it, or the episode_id to start another",
                     field=name,
                 )
-        last = self._entry
-        self._service.registry.take_over(entry, self)
-        self._entry = entry
-        if last is not None and last is not entry and self._service.registry.forget(last, self):
-            last.episode.close()
+        last = self._episode
+        self._service.registry.take_over(episode, self)
+        self._episode = episode
+        if last is not None and last is not episode and self._service.registry.forget(last, self):
+            last.close()
         with episode.lock:
-            return episode.resumed()
+            return episode.last.model_copy(update={"resumed": True})
 
 
 class EmbeddedGameEnvironment(GameEnvironment):

@@ -22,6 +22,8 @@ class Episode:
     Attributes:
         lock: The lock that callers hold while they step or read the game.
         last: The observation of the last step, or of the reset.
+        holder: The connection that plays the episode. The registry sets this and `dropped_at`.
+        dropped_at: The time when the last holder's connection was lost.
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class Episode:
         self.id, self.game, self.seed = id, game, seed
         self._models = models
         self.lock = threading.Lock()
+        self.holder: object = None
+        self.dropped_at = 0.0
         self._steps = 0
         self._terminated = self._truncated = False
         self._action: int | None = None
@@ -70,10 +74,6 @@ class Episode:
             message = self._end() if is_over else ""
         self.last = self._observation(message, reward)
         return self.last
-
-    def resumed(self) -> Any:
-        """Returns the last observation, marked as resumed, for a new connection."""
-        return self.last.model_copy(update={"resumed": True})
 
     def state(self) -> Any:
         """Returns the state of the episode."""

@@ -1,62 +1,34 @@
-"""A registry of episodes and their connections. It keeps the episodes of lost connections.
+"""The episodes of a server and their connections. Keeps the episodes of lost connections.
 
 ```
       hold         drop             expired, or too many
- new ──────► HELD ──────► DROPPED ───────────────────────► GONE
+ new ──────► held ──────► dropped ───────────────────────► gone
               │   ◄──────                                   ▲
               │  take_over                                  │
               └─────────────────── forget ──────────────────┘
 ```
 
-If an episode is already HELD, `take_over` replaces the connection that holds it. The old connection
+If an episode is already held, `take_over` replaces the connection that holds it. The old connection
 can no longer play the episode.
 """
 
 from __future__ import annotations
 
-import enum
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from twofold.errors import Conflict, FailedPrecondition, StaleEpoch
 
-EpisodeT = TypeVar("EpisodeT")
+if TYPE_CHECKING:
+    from twofold.integrations.openenv.episode import Episode
 
 
-class Phase(enum.Enum):
-    """The phase of an episode."""
-
-    HELD = "held"
-    """A connection is playing the episode."""
-    DROPPED = "dropped"
-    """The connection is lost, and the client may come back."""
-    GONE = "gone"
-    """The episode can no longer be played."""
-
-
-@dataclass(eq=False)
-class Entry(Generic[EpisodeT]):
-    """One episode in a registry.
-
-    Attributes:
-        holder: The connection that plays the episode, or last played it.
-        dropped_at: The time when the connection was lost.
-    """
-
-    id: str
-    episode: EpisodeT
-    holder: object
-    phase: Phase = Phase.HELD
-    dropped_at: float = 0.0
-
-
-class Registry(Generic[EpisodeT]):
+class Registry:
     """The episodes of a process, by id. Threads may share a registry.
 
-    Methods return the episodes that they removed. The caller must close these episodes. For the
-    arguments, see `make_openenv_app`.
+    An episode without a holder is dropped or gone. Methods return the episodes that they removed.
+    The caller must close these episodes. For the arguments, see `make_openenv_app`.
     """
 
     def __init__(self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float]) -> None:
@@ -64,101 +36,89 @@ class Registry(Generic[EpisodeT]):
         self._keep_episodes = keep_episodes
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: dict[str, Entry[EpisodeT]] = {}
-        # Oldest first.
-        self._dropped: dict[str, Entry[EpisodeT]] = {}
+        # The dropped episodes are in the order in which they were dropped.
+        self._episodes: dict[str, Episode] = {}
 
-    def hold(
-        self, episode_id: str, episode: EpisodeT, holder: object
-    ) -> tuple[Entry[EpisodeT], list[EpisodeT]]:
-        """Adds a new episode that `holder` plays. Returns its entry and the removed episodes."""
+    def hold(self, episode: Episode, holder: object) -> list[Episode]:
+        """Adds a new episode that `holder` plays. Returns the removed episodes."""
         with self._lock:
-            known = self._entries.get(episode_id)
+            known = self._episodes.get(episode.id)
             if known is not None and not self._is_over(known):
                 raise Conflict(
-                    f"another connection has just started episode {episode_id!r}; try again",
+                    f"another connection has just started episode {episode.id!r}; try again",
                     field="episode_id",
                 )
             gone = self._expired()
-            entry = self._entries[episode_id] = Entry(episode_id, episode, holder)
-            return entry, gone
+            self._episodes[episode.id], episode.holder = episode, holder
+            return gone
 
-    def find(self, episode_id: str) -> Entry[EpisodeT] | None:
-        """Returns the entry with this id, or None. Does not change the entry's holder."""
+    def find(self, episode_id: str) -> Episode | None:
+        """Returns the episode with this id, or None. Does not change the episode's holder."""
         with self._lock:
-            entry = self._entries.get(episode_id)
-            return None if entry is None or self._is_over(entry) else entry
+            episode = self._episodes.get(episode_id)
+            return None if episode is None or self._is_over(episode) else episode
 
-    def take_over(self, entry: Entry[EpisodeT], holder: object) -> None:
+    def take_over(self, episode: Episode, holder: object) -> None:
         """Hands an episode to another holder. The previous holder can no longer play it."""
         with self._lock:
-            if entry.phase is Phase.GONE:
-                raise FailedPrecondition(f"episode {entry.id!r} has just ended; start another")
-            self._dropped.pop(entry.id, None)
-            entry.phase, entry.holder = Phase.HELD, holder
+            if self._episodes.get(episode.id) is not episode:
+                raise FailedPrecondition(f"episode {episode.id!r} has just ended; start another")
+            episode.holder = holder
 
-    def check(self, entry: Entry[EpisodeT], holder: object) -> None:
+    def check(self, episode: Episode, holder: object) -> None:
         """Checks that a connection still holds an episode.
 
         Raises:
             StaleEpoch: Another connection has taken over the episode.
         """
-        if entry.holder is not holder:
+        if episode.holder is not holder:
             raise StaleEpoch(
-                f"another connection has taken over episode {entry.id!r}, so this one can no "
+                f"another connection has taken over episode {episode.id!r}, so this one can no "
                 "longer play it; reset to start another episode"
             )
 
-    def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
+    def drop(self, episode: Episode, holder: object) -> list[Episode]:
         """Marks the episode of a lost connection as dropped. Removes and returns expired episodes.
 
         Does not mark the episode if another connection holds it, or if it has ended.
         """
         with self._lock:
-            if entry.holder is holder and entry.phase is Phase.HELD:
-                entry.phase, entry.dropped_at = Phase.DROPPED, self._clock()
-                self._dropped[entry.id] = entry
+            if episode.holder is holder:
+                episode.holder, episode.dropped_at = None, self._clock()
+                self._episodes[episode.id] = self._episodes.pop(episode.id)
             return self._expired()
 
-    def forget(self, entry: Entry[EpisodeT], holder: object) -> bool:
+    def forget(self, episode: Episode, holder: object) -> bool:
         """Ends an episode, because its holder starts another one.
 
         If `holder` no longer holds the episode, does nothing and returns False.
         """
         with self._lock:
-            if entry.holder is not holder or entry.phase is not Phase.HELD:
+            if episode.holder is not holder:
                 return False
-            self._end(entry)
+            episode.holder = None
+            del self._episodes[episode.id]
             return True
 
-    def clear(self) -> list[EpisodeT]:
+    def clear(self) -> list[Episode]:
         """Ends all episodes and returns them."""
         with self._lock:
-            entries = list(self._entries.values())
-            for entry in entries:
-                self._end(entry)
-            return [entry.episode for entry in entries]
+            episodes = list(self._episodes.values())
+            for episode in episodes:
+                episode.holder = None
+            self._episodes.clear()
+            return episodes
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def _is_over(self, entry: Entry[EpisodeT]) -> bool:
+    def _is_over(self, episode: Episode) -> bool:
         """Returns True if an episode was dropped at least `keep_seconds` ago."""
-        age = self._clock() - entry.dropped_at
-        return entry.phase is Phase.DROPPED and age >= self._keep_seconds
+        age = self._clock() - episode.dropped_at
+        return episode.holder is None and age >= self._keep_seconds
 
-    def _expired(self) -> list[EpisodeT]:
+    def _expired(self) -> list[Episode]:
         """Ends and returns dropped episodes that are too old or exceed the maximum number."""
-        gone = []
-        while self._dropped:
-            oldest = next(iter(self._dropped.values()))
-            if len(self._dropped) <= self._keep_episodes and not self._is_over(oldest):
-                break
-            self._end(oldest)
-            gone.append(oldest.episode)
+        dropped = [each for each in self._episodes.values() if each.holder is None]
+        too_many = len(dropped) - self._keep_episodes
+        gone = [each for i, each in enumerate(dropped) if i < too_many or self._is_over(each)]
+        for episode in gone:
+            del self._episodes[episode.id]
         return gone
-
-    def _end(self, entry: Entry[EpisodeT]) -> None:
-        entry.phase = Phase.GONE
-        del self._entries[entry.id]
-        self._dropped.pop(entry.id, None)
