@@ -39,7 +39,8 @@ DEMO_GAMES ?= 2000
 
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and evaluate it: DEMO_SECONDS=120 DEMO_GAMES=2000.
 	mkdir -p runs
-	$(VENV)/bin/twofold train runs/demo.npz --seconds $(DEMO_SECONDS) --threads $$(nproc) --evaluate-every 30
+	$(VENV)/bin/twofold train runs/demo.npz --seconds $(DEMO_SECONDS) --threads $$(nproc) --evaluate-every 30 \
+	    --plot runs/demo.png
 	$(VENV)/bin/twofold evaluate ntuple:runs/demo.npz --against fixed-order --episodes $(DEMO_GAMES)
 
 # The Python environment is installed while the server is built. The Python tests then run while the Swift tests are

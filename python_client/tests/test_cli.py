@@ -134,6 +134,7 @@ def test_a_size_without_one_or_two_sides_is_wrong_usage(
         "export nowhere.parquet --huggingface {}/a",
         "convert-weights nowhere.bin {}/a.npz",
         "train {}/a.npz",
+        "train {0}.npz --size 2 --steps 1 --plot {0}/a.png",
     ],
 )
 def test_a_missing_folder_is_reported_before_the_work(

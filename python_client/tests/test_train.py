@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import re
@@ -756,6 +757,33 @@ def test_a_full_disk_leaves_the_file_unchanged(finished: Path, tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [file] == list(tmp_path.iterdir())
     assert file.read_bytes() == before
+
+
+def test_the_command_prints_its_result_before_it_saves_the_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "curve.png"
+
+    def fail(training: Training, path: Path) -> None:
+        assert path == plot
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Training, "plot", fail)
+    words = ["train", str(tmp_path / "agent.npz"), "--size", "2", "--steps", "1000"]
+    assert cli.main([*words, "--plot", str(plot)]) == 1
+    shown = capsys.readouterr()
+    assert "agent.npz: 1,024 steps and " in shown.out
+    assert shown.err == f"twofold train: {plot}: No space left on device\n"
+
+
+def test_the_plot_must_not_replace_the_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    file = str(tmp_path / "agent.png")
+    assert cli.main(["train", file, "--size", "2", "--steps", "64", "--plot", file]) == 2
+    assert "is given for two results" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- several threads -----------------------------------------------------------------------------

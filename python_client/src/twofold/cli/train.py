@@ -92,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of games (default: 500 in each evaluation of --evaluate-every)",
     )
+    add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser)
     add = parser.add_argument_group("2048").add_argument
@@ -101,7 +102,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
-    check_outputs([arguments.file])
+    plots = [] if arguments.plot is None else [report.check_plot(arguments.plot)]
+    check_outputs([arguments.file, *plots])
     rules = {name: getattr(arguments, name, None) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:
@@ -148,7 +150,11 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             for point, evaluation in training.evaluations
         ],
     }
-    yield Result(text, document)
+    try:
+        yield Result(text, document)
+    finally:
+        if arguments.plot is not None:
+            training.plot(arguments.plot)
 
 
 def _patterns(words: Sequence[str] | None) -> Any:

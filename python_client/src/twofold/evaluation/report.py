@@ -250,6 +250,25 @@ def plot(
         _plot_regret(panels[1][1], "empty cells", "by_empty_cells", summaries)
     for panel in panels.flat:
         panel.grid(alpha=0.3)
+    return save_plot(figure, path)
+
+
+def plot_curve(seconds: Sequence[float], scores: Sequence[float], path: str | Path | None) -> Any:
+    """Plots the mean scores of a training run over time, and returns the matplotlib Figure."""
+    figure = _matplotlib().Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(seconds, scores)
+    axes.set_xlabel("seconds of training")
+    axes.set_ylabel("mean score while learning")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    return save_plot(figure, path)
+
+
+def save_plot(figure: Any, path: str | Path | None) -> Any:
+    """Saves a figure to a file, if any, and returns it."""
     if path is not None:
         file, picture = _drawn(figure, Path(path))
         with whole_file(file) as opened:

@@ -19,7 +19,7 @@ from twofold import _arguments, _text
 from twofold.envs.seeding import consecutive
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ResourceExhausted
-from twofold.evaluation import Evaluation, evaluate
+from twofold.evaluation import Evaluation, evaluate, report
 from twofold.games.game2048 import Game2048
 from twofold.learning import checkpoints
 from twofold.learning.patterns import PATTERNS, default_tuples
@@ -83,6 +83,21 @@ class Training:
     episodes: int
     curve: tuple[Point, ...]
     evaluations: tuple[tuple[Point, Evaluation], ...]
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Plots the learning curve and returns the matplotlib Figure.
+
+        Args:
+            path: The file to save the plot to, if any. Its suffix selects the format.
+
+        Raises:
+            MissingDependency: matplotlib is not installed.
+            InvalidArgument: matplotlib does not support the file's suffix.
+        """
+        curve = self.curve
+        return report.plot_curve(
+            [point.seconds for point in curve], [point.mean_score for point in curve], path
+        )
 
 
 def train(
