@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once, explain
 from twofold.client.session.states import STEPS_REMAIN
+from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, storage
 from twofold.envs.seeding import Seed, board_seeds
@@ -134,6 +135,34 @@ def _play(
         raise
 
 
+class _StepCount:
+    """The number of remaining steps, and the lanes that begin an episode or play in the next step.
+
+    `advance` computes both masks of lanes, bool (N,), from the last step's results.
+    """
+
+    playing: NDArray[np.bool_]
+    begins: NDArray[np.bool_]
+
+    def __init__(self, left: int, mode: int) -> None:
+        self._left, self._mode = left, mode
+
+    @property
+    def is_finished(self) -> bool:
+        return self._left == 0
+
+    def advance(self, step: dict[str, Array]) -> None:
+        self._left -= 1
+        ended, valid = step["terminated"][0] | step["truncated"][0], step["valid"][0]
+        if self._mode == environment.AUTORESET_MODE_NEXT_STEP:
+            self.begins, self.playing = ~valid, ~ended
+        elif self._mode == environment.AUTORESET_MODE_SAME_STEP:
+            # A lane that was restored after its end begins its next episode in its first step.
+            self.begins, self.playing = ended | ~valid, np.ones_like(ended)
+        else:
+            self.begins, self.playing = np.zeros_like(ended), valid & ~ended
+
+
 class _FunctionSteps:
     """A rollout whose actions a function chooses, with one request and one function call per step.
 
@@ -156,42 +185,52 @@ class _FunctionSteps:
 
     def rollout(self, progress: Progress | None) -> Rollout:
         session, collected = self._session, self._collected
+
+        def report(*_: object) -> None:
+            if progress is not None:
+                progress(collected.done)
+                session.refuse_pending_step()
+
         session.refuse_pending_step()
         try:
-            self._look()
-            self._chooser.begin(self._begins)
-            while True:
-                self._play()
-                if progress is not None:
-                    progress(collected.done)
-                    session.refuse_pending_step()
-                if collected.done == collected.steps:
-                    return collected.whole(session.spec)
-                if self._place_of_session != self._seen:  # `progress` has made requests
-                    self._look()
-                if self._begins.any():
-                    self._chooser.begin(self._begins)
+            steps = _StepCount(collected.steps, session.create.autoreset_mode)
+            self._look(steps)
+            play(self, steps, [report])
         except (KeyboardInterrupt, DeadlineExceeded) as error:
             if session.unreturned_step is None:
                 explain(error, STEPS_REMAIN)
             raise
+        return collected.whole(session.spec)
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether `progress` has made no request since these observations and masks."""
+        return self._place_of_session == self._seen
 
     @property
     def _place_of_session(self) -> tuple[bytes, int]:
         """The session's id, which a recovery changes, and the number of its executed requests."""
         return self._session.link.id, self._session.last_seq
 
-    def _look(self) -> None:
-        """Reads the boards, and the lanes (N,) that play or begin an episode in the next step."""
+    def _look(self, schedule: _StepCount) -> None:
+        """Reads the boards, at the start and after `progress` has made requests."""
         self._observations, infos = self._observe()
         self._mask: Array = infos["action_mask"]
-        self._playing = ~finished(self._snapshot())
-        self._begins = self._playing & (infos["episode_length"] == 0)
+        schedule.playing = ~finished(self._snapshot())
+        schedule.begins = schedule.playing & (infos["episode_length"] == 0)
         self._seen = self._place_of_session
 
-    def _play(self) -> None:
-        """Plays one step."""
-        chooser, playing = self._chooser, self._playing
+    def begin(self, schedule: _StepCount) -> None:
+        if self._is_current:  # otherwise, `play` looks first
+            self._chooser.begin(schedule.begins)
+
+    def play(self, schedule: _StepCount) -> dict[str, Array]:
+        """Plays one step; returns its arrays, keyed by their names in the reply."""
+        if not self._is_current:
+            self._look(schedule)
+            if schedule.begins.any():
+                self.begin(schedule)
+        chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)
         if playing.any():
             chosen = chooser.choose(self._observations, self._mask, playing, self._place)
@@ -201,15 +240,7 @@ class _FunctionSteps:
         chooser.steps += 1
         self._mask = step["action_mask"][1]
         self._observations = self._results.form.observations(step["observation"][1], self._mask)
-        ended, valid = step["terminated"][0] | step["truncated"][0], step["valid"][0]
-        mode = self._session.create.autoreset_mode
-        if mode == environment.AUTORESET_MODE_NEXT_STEP:
-            self._begins, self._playing = ~valid, ~ended
-        elif mode == environment.AUTORESET_MODE_SAME_STEP:
-            # A lane that was restored after its end begins its next episode in its first step.
-            self._begins, self._playing = ended | ~valid, np.ones_like(ended)
-        else:
-            self._begins, self._playing = np.zeros_like(ended), valid & ~ended
+        return step
 
     def _place(self, lane: int) -> dict[str, int]:
         return {"lane": self._chooser.first_lane + lane, "step": self._chooser.steps}

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from twofold import _arguments
 from twofold.client.lookup import VERSION
 from twofold.envs import make_vec
+from twofold.envs.playing import Source, play
 from twofold.envs.seeding import consecutive
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
@@ -23,7 +24,7 @@ from twofold.evaluation.observers import GameResults, Progress, ProgressReport
 from twofold.evaluation.regret import INFOS, Regret, RegretMeter
 from twofold.evaluation.results import ARRAYS, Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
-from twofold.evaluation.schedule import Schedule
+from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.games.concentration import Concentration
@@ -162,22 +163,12 @@ class _Setup:
             "twofold": VERSION,
             "python": platform.python_version(),
         }
-        self.source: Steps | Rollouts
+        self.source: Source[Schedule, Segment]
         infos = () if self.meter is None else self.meter.infos
         if isinstance(opened, OpenChooser):
             self.source = Steps(envs, opened, infos)
         else:
             self.source = Rollouts(envs, opened, infos)
-
-    def play(self, schedule: Schedule) -> None:
-        """Plays a schedule to its end. Observers get each segment before the schedule counts it."""
-        while not schedule.is_finished:
-            if schedule.begins.any():
-                self.source.begin(schedule)
-            segment = self.source.play(schedule)
-            for observe in self.observers:
-                observe(segment, schedule)
-            schedule.advance(segment)
 
     def evaluation(self, seeds: Seeds, start: float) -> Evaluation:
         """Returns the evaluation of the finished games. Its regret requires all games.
@@ -236,7 +227,7 @@ class Plan:
             start = time.perf_counter()
             schedule = Schedule(seeds, card["boards at once"], part.start)
             try:
-                setup.play(schedule)
+                play(setup.source, schedule, setup.observers)
             except BaseException as error:
                 if setup.results.finished.any() and len(part) == len(self.seeds):
                     keep(error, setup.evaluation(seeds, start), len(part))
