@@ -136,7 +136,7 @@ def test_the_single_environment_checks_the_same_arguments() -> None:
 @pytest.mark.parametrize("name", ["num_envs", "autoreset_mode", "copy"])
 def test_the_single_environment_refuses_arguments_of_batches(game: str, name: str) -> None:
     arguments: dict[str, Any] = {name: 1}
-    with pytest.raises(TypeError, match=f"multiple values for .*'{name}'"):
+    with pytest.raises(TypeError, match=f"{game}Env got '{name}', which only vector"):
         gym.make(f"twofold/{game}-v0", **arguments)
 
 

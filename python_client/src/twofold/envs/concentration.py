@@ -8,7 +8,7 @@ from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, ObsT
-from twofold.envs.single import TwofoldEnv
+from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.concentration import Concentration, ConcentrationArguments
 
@@ -101,6 +101,7 @@ class ConcentrationEnv(TwofoldEnv[ObsT]):
     def __init__(
         self, *, obs: str = "array", **arguments: Unpack[ConcentrationEnvArguments]
     ) -> None:
+        refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = ConcentrationVectorEnv(
             1, autoreset_mode="Disabled", copy=True, obs=obs, **arguments
         )

@@ -8,7 +8,7 @@ from typing_extensions import NotRequired, Unpack
 
 from twofold.envs.arguments import EnvArguments, VectorEnvArguments
 from twofold.envs.results import AllInfos, ObsT
-from twofold.envs.single import TwofoldEnv
+from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
@@ -106,6 +106,7 @@ class Game2048Env(TwofoldEnv[ObsT]):
     """
 
     def __init__(self, *, obs: str = "array", **arguments: Unpack[Game2048EnvArguments]) -> None:
+        refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, obs=obs, **arguments)
         super().__init__(batch)
 

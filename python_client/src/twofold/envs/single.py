@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
@@ -226,3 +226,13 @@ def _as_argument(name: str) -> Iterator[None]:
             count=1,
         )
         raise InvalidArgument(text, field=name, lane=error.lane) from None
+
+
+def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> None:
+    """Refuses arguments of vector environments; `owner` is the environment's class name."""
+    for name in ("num_envs", "autoreset_mode", "copy"):
+        if name in arguments:
+            raise TypeError(
+                f"{owner} got {name!r}, which only vector environments have: use "
+                "gymnasium.make_vec, or leave it out"
+            )
