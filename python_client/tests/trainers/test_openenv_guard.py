@@ -54,7 +54,7 @@ def post(url: str, path: str, body: Any) -> tuple[int, str]:
     return status, answer["detail"]
 
 
-@pytest.mark.parametrize("path", ["/reset", "/step"])
+@pytest.mark.parametrize("path", ["/reset", "/step", "/mcp"])
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_that_is_too_long_is_refused(url: str, path: str, is_chunked: bool) -> None:
     body = b" " * TOO_MUCH
@@ -102,6 +102,12 @@ def test_a_body_that_is_not_json_gets_the_reason(url: str, path: str, body: byte
     assert detail.startswith("Invalid JSON: ")
 
 
+@pytest.mark.parametrize("name", ["self", "func"])
+def test_names_of_openenvs_own_parameters_are_refused(url: str, name: str) -> None:
+    detail = f"this server's reset does not accept {name!r}"
+    assert post(url, "/reset", json.dumps({name: 1})) == (422, detail)
+
+
 @pytest.mark.parametrize(
     ("first", "frame"),
     [
@@ -126,12 +132,18 @@ def test_a_client_that_fills_the_servers_memory_is_closed(first: bytes, frame: b
             deaf.sendall(frame * ((200 << 20) // len(frame)))
 
 
-def test_an_episode_that_begins_over_http_continues_over_a_websocket(
-    url: str, connection: Connection
-) -> None:
-    seen = answer_of(url, "/reset", '{"seed": 1}')[1]["observation"]
-    assert connection.reset(episode_id=seen["episode_id"])["resumed"]
-    assert connection.step(direction="up")["step"] == 1
+def test_a_reset_over_http_keeps_no_episode() -> None:
+    with serving(keep_episodes=1) as url:
+        lost = Connection(url)
+        episode_id = lost.reset(seed=1)["episode_id"]
+        lost.close()
+        for _ in range(3):
+            seen = answer_of(url, "/reset", '{"seed": 1}')[1]["observation"]
+            assert seen["step"] == 0
+        again = Connection(url)
+        assert again.reset(episode_id=episode_id)["resumed"]
+        assert not again.reset(episode_id=seen["episode_id"])["resumed"]
+        again.close()
 
 
 def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
@@ -140,13 +152,27 @@ def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
         assert post(url, "/reset", "{}")[0] == 503
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
+        ('{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}', -32700),
+        ('{"id": 1, "method": "tools/list"}', -32601),
+        ('{"id": 1, "method": "tools/call", "params": {"session_id": [1]}}', -32601),
+        ('{"id": 1, "method": "openenv/session/close", "params": {"session_id": {}}}', -32601),
+    ],
+)
+def test_a_wrong_body_for_mcp_gets_an_error_of_json_rpc(url: str, body: str, code: int) -> None:
+    status, answer = answer_of(url, "/mcp", body)
+    assert (status, answer["error"]["code"]) == (200, code)
+    assert answer["id"] == (1 if code == -32601 else None)
+
+
 def test_requests_over_http_do_not_count_as_connections() -> None:
     with serving(max_sessions=2) as url:
         for _ in range(3):
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
-            status, answer = answer_of(url, "/mcp", body)
-            assert (status, answer["jsonrpc"]) == (200, "2.0")
-            assert "twofold mcp" in answer["error"]["message"]
+            assert "twofold mcp" in answer_of(url, "/mcp", body)[1]["error"]["message"]
         player = Connection(url)
         assert player.reset(seed=1)["step"] == 0
         player.close()
@@ -164,17 +190,13 @@ def test_a_connection_can_neither_share_its_session_nor_end_another(
     assert connection.step(direction="up")["step"] == 1
 
 
-def test_a_websocket_at_mcp_is_refused(url: str) -> None:
-    headers = {
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Key": "A" * 22 + "==",
-        "Sec-WebSocket-Version": "13",
-    }
-    connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
-    with contextlib.closing(connection):
-        connection.request("GET", "/mcp", headers=headers)
-        assert connection.getresponse().status == 403
+def test_a_websocket_at_mcp_is_closed_with_the_reason_and_has_no_session() -> None:
+    with serving(max_sessions=1) as url:
+        player = Connection(url)
+        player.reset(seed=1)
+        with pytest.raises(ConnectionError, match="run `twofold mcp`"):
+            Connection(url, "/mcp").receive()
+        player.close()
 
 
 def test_a_connection_can_not_join_a_session(url: str) -> None:

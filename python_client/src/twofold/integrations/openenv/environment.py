@@ -15,6 +15,7 @@ from twofold.envs.json_form import as_json
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
 from twofold.games.spec import GameSpec
 from twofold.integrations.openenv.episode import Episode
+from twofold.integrations.openenv.guard import is_request
 from twofold.integrations.openenv.models import GameModels
 from twofold.integrations.openenv.registry import Registry
 from twofold.integrations.text_games import LARGEST_SEED, TextGame
@@ -49,6 +50,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     def __init__(self, service: Service) -> None:
         super().__init__()
         self._service = service
+        self._is_request = is_request.get()
         self._episode: Episode | None = None
 
     def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
@@ -164,6 +166,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             undo.callback(game.env.close)
             seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
             episode = Episode(episode_id or uuid.uuid4().hex, game, self._service.models, seed)
+            if self._is_request:  # nobody can play the episode, so its board is closed
+                return episode.last
             gone = registry.hold(episode, self)
             undo.pop_all()
         self._episode = episode

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
 from typing import Any
+
+is_request: ContextVar[bool] = ContextVar("is_request", default=False)
+"""Whether the current task answers an HTTP request, which has no connection."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -13,8 +17,12 @@ Send = Callable[[Message], Awaitable[None]]
 
 # OpenEnv's replies echo an invalid value, and pydantic can serialise at most 255 nested levels.
 _MAX_BRACKETS = 200
+# JSON-RPC's codes.
+_NO_JSON = -32700
+_NO_SUCH_METHOD = -32601
 _NO_TOOLS = "this server offers no MCP tools; run `twofold mcp` for them"
-_NO_SUCH_METHOD = -32601  # JSON-RPC's code
+# OpenEnv passes a reset's arguments by name to functions with these parameters.
+_RESERVED = {"self", "func"}
 _GONE: Message = {"type": "websocket.disconnect", "code": 1006}
 
 
@@ -22,9 +30,9 @@ class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
     - It refuses bodies larger than `max_bytes`.
-    - It refuses MCP connections and messages, because the server offers no MCP tools. A session
-      that a message creates over HTTP would never end. A session that another connection can join
-      or close could start boards that are never closed.
+    - It refuses MCP messages, because the server offers no MCP tools. A session that a message
+      creates over HTTP would never end. A session that another connection can join or close could
+      start boards that are never closed.
     - It answers with an error if a body is not JSON that OpenEnv can read and echo. On its own,
       OpenEnv would fail with an internal error.
     - It answers with an error if a message at /ws is not a JSON object of this kind. On its own,
@@ -39,17 +47,16 @@ class Guard:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves one HTTP request or one WebSocket connection."""
-        is_mcp = scope.get("path", "").endswith("/mcp")
-        if scope["type"] == "http" and is_mcp:
-            error = {"code": _NO_SUCH_METHOD, "message": _NO_TOOLS}
-            await _answer(send, 200, {"jsonrpc": "2.0", "id": None, "error": error})
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             await self._serve_request(scope, receive, send)
         elif scope["type"] == "websocket" and scope["path"].endswith("/ws"):
             connection = _Connection(receive, send)
             await self._app(scope, connection.receive, connection.send)
-        elif scope["type"] == "websocket" and is_mcp:
-            await send({"type": "websocket.close"})  # refuses the handshake
+        elif scope["type"] == "websocket" and scope["path"].endswith("/mcp"):
+            connection = _Connection(receive, send)
+            await connection.send({"type": "websocket.accept"})
+            closing = {"type": "websocket.close", "code": 1008, "reason": _NO_TOOLS}
+            await connection.send(closing)
         else:
             await self._app(scope, receive, send)
 
@@ -65,16 +72,17 @@ class Guard:
                 detail = f"the body is larger than {self._max_bytes:,} bytes"
                 await _answer(send, 413, {"detail": detail})
                 return
-        try:
-            _parsed(body.decode() or "null")
-        except ValueError as error:
-            await _answer(send, 422, {"detail": f"Invalid JSON: {error}"})
-            return
+        if body:
+            answer = _refusal(scope["path"], body)
+            if answer is not None:
+                await _answer(send, *answer)
+                return
         whole: list[Message] = [{"type": "http.request", "body": bytes(body)}]
 
         async def receive_whole() -> Message:
             return whole.pop() if whole else await receive()
 
+        is_request.set(True)
         await self._app(scope, receive_whole, send)
 
 
@@ -83,6 +91,23 @@ async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+
+def _refusal(path: str, body: bytearray) -> tuple[int, dict[str, Any]] | None:
+    """Returns the status and content of the answer to an invalid body; None if it is valid."""
+    try:
+        request, fault = _parsed(body.decode()), ""
+    except ValueError as error:
+        request, fault = None, f"Invalid JSON: {error}"
+    if path.endswith("/mcp"):
+        code = _NO_JSON if fault else _NO_SUCH_METHOD
+        request_id = request.get("id") if isinstance(request, dict) else None
+        error_of = {"code": code, "message": fault or _NO_TOOLS}
+        return 200, {"jsonrpc": "2.0", "id": request_id, "error": error_of}
+    if path.endswith("/reset") and isinstance(request, dict):
+        for name in _RESERVED & request.keys():
+            fault = f"this server's reset does not accept {name!r}"
+    return (422, {"detail": fault}) if fault else None
 
 
 def _parsed(text: str) -> Any:
