@@ -673,6 +673,23 @@ def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> Non
 
 
 @pytest.mark.parametrize(
+    ("key", "echo"),
+    [
+        (r"ab\cd1234%2Fx", r'{"key": "ab\\cd1234%2Fx"}'),
+        ("sk-1+00%abcd&lt/=", "<pre>sk-1+00%abcd&amp;lt/=</pre>"),
+        ("sk-1+00%abcd&lt/=", "?key=sk-1%2B00%25abcd%26lt%2F%3D"),
+    ],
+)
+def test_a_key_that_contains_escapes_is_masked(key: str, echo: str) -> None:
+    with ChatServer(lambda *_: Answer(status=400, body=echo.encode())) as server:
+        endpoint = ChatEndpoint(server.url, key, 60.0, no_wait)
+        with pytest.raises(errors.ModelUnavailable) as info:
+            endpoint.complete([], {})
+    assert "***" in str(info.value)
+    assert "cd" not in str(info.value)
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "key=hidden%2f1%3d",

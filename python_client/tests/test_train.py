@@ -653,7 +653,6 @@ DAMAGES: dict[str, Any] = {
     "a list": lambda arrays: arrays.update(training=np.array("[]")),
     "no arguments": lambda arrays: arrays.update(training=np.array("{}")),
     "evaluations in words": changed(evaluations="none"),
-    "an evaluation without a point": changed(evaluations=[[None, "{}"]]),
     "an evaluation without games": changed(evaluations=[[[1.0, 64, 1, 4.0, 0.0], "{}"]]),
     "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
     "no symmetry": lambda arrays: arrays.update(symmetric=False),

@@ -224,6 +224,12 @@ class SeedsAgainWithoutSeed(WalkVectorEnv):
         super().seed_lanes(self.last, mask)
 
 
+class SeededByItself(WalkVectorEnv):
+    def __init__(self) -> None:
+        super().__init__()
+        self.generators = [np.random.default_rng(lane) for lane in range(self.num_envs)]
+
+
 class FirstSeedOnly(WalkVectorEnv):
     is_seeded = False
 
@@ -380,6 +386,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (AlwaysTheSameSeed, "different_seeds_differ", r"from the seeds \[0, 4, 8, 12\]"),
     (OneSeedForAllLanes, "lanes_differ", "Do all lanes get the same seed?"),
     (SeedsAgainWithoutSeed, "unseeded_goes_on", "it repeated the run of seed s"),
+    (SeededByItself, "unseeded_goes_on", "three runs were equal"),
     (FirstSeedOnly, "reseeding_starts_anew", "on a used environment"),
     (SharedByAll, "equal_seeds_agree", "regardless of a third environment"),
     (ResetsInTheSameStep, "autoreset", "expected reward 0"),

@@ -335,7 +335,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
         error = next(Draft202012Validator(schemas.get(name, {})).iter_errors(given), None)
         if error is not None:
-            return _refusal(f"{error.json_path}: {error.message}")
+            return _refusal(f"{error.json_path}: {error.message[:500]}")
         return await super().call_tool(name, given, context)
 
     def streamable_http_app(self, **options: Any) -> Any:

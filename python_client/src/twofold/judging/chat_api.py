@@ -93,10 +93,7 @@ class ChatEndpoint:
         fields = [field.partition("=") for field in parts.query.split("&")]
         # Masked as sent and as decoded. A field without a value may be a key.
         sent = [value or name for name, _, value in fields]
-        secrets = {key, *sent, *map(urllib.parse.unquote_plus, sent)}
-        # Masking a shorter secret would garble other words. The longest come first, because one
-        # secret may be the beginning of another.
-        self._secrets = sorted((each for each in secrets if len(each) >= 4), key=len, reverse=True)
+        self._secrets = _patterns([key, *sent, *map(urllib.parse.unquote_plus, sent)])
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -184,11 +181,9 @@ class ChatEndpoint:
         return " ".join(self._masked(reply.data.decode(errors="replace")).split())[:300]
 
     def _masked(self, text: str) -> str:
-        """Returns a text with the secrets masked; "***" if it contains a secret in escaped form."""
         for secret in self._secrets:
-            text = text.replace(secret, _MASK)
-        plain = _unescaped(text)
-        return _MASK if any(secret in plain for secret in self._secrets) else text
+            text = secret.sub(_MASK, text)
+        return text
 
     def _unavailable(self, problem: str, status: int | None) -> ModelUnavailable:
         error = ModelUnavailable(f"{self._shown}: {printable(self._masked(problem))[:500]}")
@@ -248,10 +243,33 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
     return parts._replace(netloc=netloc, query=query, fragment="").geturl()
 
 
-def _unescaped(text: str) -> str:
-    """Decodes the escapes of JSON (even JSON within JSON), URLs and HTML in a text."""
-    text = re.sub(r"\\+u([\da-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
-    return html.unescape(urllib.parse.unquote(text.replace("\\", "")))
+def _patterns(secrets: Sequence[str]) -> list[re.Pattern[str]]:
+    """Returns patterns that match the secrets to mask in messages, escaped or not.
+
+    Patterns for longer secrets come first. Secrets of fewer than four characters are omitted,
+    because masking them would garble other words.
+    """
+    found = {secret for secret in secrets if len(secret) >= 4}
+    return [
+        re.compile("".join(map(_spellings, secret)))
+        for secret in sorted(found, key=len, reverse=True)
+    ]
+
+
+def _spellings(character: str) -> str:
+    """Returns a pattern that matches a character, as is or escaped for URLs, JSON or HTML."""
+    number, named = ord(character), html.escape(character)
+    in_url = "".join(f"%{byte:02x}" for byte in character.encode())
+    in_json = rf"\u{number:04x}" if character.isascii() else json.dumps(character)[1:-1]
+    # A JSON string may itself contain JSON, with more backslashes.
+    in_json = in_json.replace("\\", r"\\{1,3}")
+    escapes = [in_url, in_json, f"&#0*{number};", f"&#x0*{number:x};"]
+    if character == " ":
+        escapes.append(r"\+")
+    if named != character:
+        escapes.append(named)
+    # No two alternatives match the same text, because a search would otherwise take very long.
+    return rf"(?:\\{{0,3}}{re.escape(character)}|(?i:{'|'.join(escapes)}))"
 
 
 class _Reply(NamedTuple):

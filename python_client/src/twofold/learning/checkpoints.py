@@ -38,7 +38,8 @@ _reading = functools.partial(read_arrays, content="checkpoint of a training run"
 def save(path: str | PathLike[str], learner: EmbeddedLearner, training: dict[str, Any]) -> None:
     """Writes a checkpoint. The file appears only when it is complete.
 
-    Unlike `numpy.savez` with all arrays, this function copies only one table at a time.
+    Unlike `numpy.savez` with all arrays, this function copies only one table at a time. It needs
+    up to five times the memory of the largest table's weights.
 
     Args:
         path: The file.

@@ -104,3 +104,8 @@ def unseeded_goes_on(subject: Subject) -> None:
             "expected reset() after reset(seed=s) to continue the stream; it repeated the run of "
             "seed s"
         )
+    if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
+        raise Violation(
+            "expected different runs from an environment that was never seeded; three runs were "
+            "equal"
+        )
