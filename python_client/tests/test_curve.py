@@ -611,7 +611,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
     with pytest.raises(errors.InvalidArgument, match="No such file"):
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
-    with pytest.raises(errors.InvalidArgument, match="has no secret-key"):
+    with pytest.raises(errors.InvalidArgument, match="has no line secret-key"):
         CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")
     for text in (
         "public-key",
@@ -619,7 +619,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         f'public-key = ""\n secret-key = "{good.secret_key}"',
     ):
         (tmp_path / "cut").write_text(f"curve\n    {text}")
-        with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
+        with pytest.raises(errors.InvalidArgument, match="cut has no line public-key"):
             CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
     os.truncate(tmp_path / "cut", 2 << 20)
     with pytest.raises(errors.InvalidArgument, match="cut is larger than 1,048,576 bytes"):

@@ -491,7 +491,9 @@ def test_the_longest_path_of_a_socket_counts_its_bytes(monkeypatch: pytest.Monke
         assert private_server.temporary_directory() == expected
 
 
-def test_a_killed_python_leaves_only_an_empty_directory(tmp_path: Path) -> None:
+def test_a_killed_python_leaves_an_empty_directory_that_a_later_server_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = script(
         f"env = gym.make('{ID}', endpoint='private'); env.reset(seed=0)\n"
         "print(servers.private_server_pid(env), flush=True); sys.stdin.read()",
@@ -503,3 +505,7 @@ def test_a_killed_python_leaves_only_an_empty_directory(tmp_path: Path) -> None:
     wait_until(lambda: not is_running(pid))
     (directory,) = tmp_path.iterdir()
     assert list(directory.iterdir()) == []
+    os.utime(directory, (0, 0))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    private_server._remove_abandoned_directories()
+    assert not directory.exists()

@@ -79,7 +79,8 @@ class CurveKeys:
         keys = _load(client)
         if "secret" not in keys:
             raise InvalidArgument(
-                f"{os.fspath(client)} has no secret-key; pass the client's file NAME.key_secret",
+                f'{os.fspath(client)} has no line secret-key = "…"; pass the client\'s file '
+                "NAME.key_secret",
                 field="keys",
             )
         server_key = _load(server)["public"]
@@ -116,7 +117,7 @@ def _load(path: str | os.PathLike[str]) -> dict[str, str]:
     except OSError as error:
         raise InvalidArgument(f"{name}: {error.strerror}", field="keys") from None
     if "public" not in keys:
-        raise InvalidArgument(f"{name} has no public-key", field="keys")
+        raise InvalidArgument(f'{name} has no line public-key = "…"', field="keys")
     if not all(map(_KEY.fullmatch, keys.values())):
         raise InvalidArgument(f"{name} has a key that is not 40 Z85 characters", field="keys")
     return keys

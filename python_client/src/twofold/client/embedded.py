@@ -352,7 +352,8 @@ class EmbeddedLearner:
             learning_rate=learning_rate,
         )
         try:
-            self._call()  # checks the arguments and reports the sizes
+            with _lock:  # a fork waits for the library's first call
+                self._call()  # checks the arguments and reports the sizes
         except InvalidArgument as error:
             if error.field:
                 raise

@@ -42,6 +42,7 @@ class BufferPool:
             array = np.empty(size, np.uint8)
         except MemoryError:
             self._buffers.clear()  # they may be large, and unused
+            buffer = np.empty(0, np.uint8), 0  # the loop's variable refers to the last of them
             array = np.empty(size, np.uint8)
         buffer = (array, array.ctypes.data)
         self._buffers.append(buffer)

@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 from twofold.client import system
 from twofold.client.lookup import find_program
@@ -29,6 +30,8 @@ _OF_ANOTHER_SERVER = {
 }
 # Seconds that a server may take to stop before it is killed.
 _STOP_DEADLINE = 2.0
+# Seconds after which an empty directory is removed; a younger one may not have its socket yet.
+_ABANDONED_AGE = 60.0
 _LOG_TAIL_LINES, _LOG_TAIL_BYTES = 20, 1 << 16
 _PREFIX = "twofold-server-"
 
@@ -42,6 +45,7 @@ class PrivateServer:
 
     def __init__(self, deadline: float) -> None:
         program = find_program()
+        _remove_abandoned_directories()
         try:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - `stop` closes it
             self._directory = tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_directory())
@@ -157,6 +161,15 @@ def temporary_directory() -> str:
     return parent if len(os.fsencode(socket)) <= system.LONGEST_IPC_PATH else "/tmp"
 
 
+def _remove_abandoned_directories() -> None:
+    """Removes the directories that killed processes left behind. They are empty."""
+    for path in Path(temporary_directory()).glob(f"{_PREFIX}*"):
+        # An error means that the directory is in use or belongs to another user.
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _ABANDONED_AGE:
+                path.rmdir()
+
+
 # ---- the one server of this process --------------------------------------------------------------
 
 _lock = threading.RLock()
@@ -172,7 +185,11 @@ def running(deadline: float) -> PrivateServer:
         if _current is not None and not _current.is_alive:
             stop_at_exit()
         if _current is None:
-            _current = PrivateServer(deadline)
+            server = PrivateServer(deadline)
+            # A signal handler may meanwhile have started one.
+            _current = _current or server
+            if _current is not server:
+                server.stop()
             if multiprocessing.parent_process() is not None:
                 # A child process of multiprocessing may end without calling atexit's functions.
                 multiprocessing.util.Finalize(None, stop_at_exit, exitpriority=10)

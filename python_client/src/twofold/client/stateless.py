@@ -15,6 +15,8 @@ from twofold.v1 import envelope_pb2 as envelope
 
 # The server would also execute a repeat, so a request is repeated only if it is probably lost.
 _PATIENCE = 1.0
+# The number of idle carriers to keep for each endpoint.
+_MAX_IDLE = 8
 
 # The open carriers that nobody is using, by the arguments of `open_carrier`.
 _idle: dict[tuple[str, CurveKeys | None, Surroundings], list[Carrier]] = {}
@@ -33,16 +35,22 @@ def connected(endpoint: str | None, keys: CurveKeys | None, deadline: float) -> 
     if keys is not None:
         check_keys(endpoint, keys)
     idle = _idle.setdefault((endpoint, keys, within), [])
-    carrier = None
+    carrier: Carrier | None = None
     with contextlib.suppress(IndexError):
         carrier = idle.pop()
-    if carrier is None or carrier.is_dead:
+        if carrier.is_dead:
+            carrier.close()
+            carrier = None
+    if carrier is None:
         carrier = open_carrier(endpoint, keys, deadline, within)
         carrier.hello(deadline)
     try:
         yield carrier
     finally:
-        idle.append(carrier)
+        if len(idle) < _MAX_IDLE:
+            idle.append(carrier)
+        else:
+            carrier.close()
 
 
 def ask(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from gymnasium.vector import AutoresetMode
 from typing_extensions import TypedDict
@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from twofold.client.curve import CurveKeys
 
 RENDER_MODES = ["ansi", "rgb_array"]
+ObservationName: TypeAlias = Literal["array", "dict", "one_hot", "one_hot_last", "flat"]
 
 
 class ServiceArguments(TypedDict, total=False):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
-from twofold.envs.arguments import EnvArguments, VectorEnvArguments
+from twofold.envs.arguments import EnvArguments, ObservationName, VectorEnvArguments
 from twofold.envs.results import AllInfos, ObsT
 from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
@@ -85,7 +85,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[ObsT, ConcentrationInfos]):
         self,
         num_envs: int = 1,
         *,
-        obs: str = "array",
+        obs: ObservationName = "array",
         **arguments: Unpack[ConcentrationVectorEnvArguments],
     ) -> None:
         game, others = Concentration.split(arguments)
@@ -99,7 +99,7 @@ class ConcentrationEnv(TwofoldEnv[ObsT]):
     """
 
     def __init__(
-        self, *, obs: str = "array", **arguments: Unpack[ConcentrationEnvArguments]
+        self, *, obs: ObservationName = "array", **arguments: Unpack[ConcentrationEnvArguments]
     ) -> None:
         refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = ConcentrationVectorEnv(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import NotRequired, Unpack
 
-from twofold.envs.arguments import EnvArguments, VectorEnvArguments
+from twofold.envs.arguments import EnvArguments, ObservationName, VectorEnvArguments
 from twofold.envs.results import AllInfos, ObsT
 from twofold.envs.single import TwofoldEnv, refuse_arguments_of_batches
 from twofold.envs.vector import TwofoldVectorEnv
@@ -92,7 +92,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[ObsT, Game2048Infos]):
         self,
         num_envs: int = 1,
         *,
-        obs: str = "array",
+        obs: ObservationName = "array",
         **arguments: Unpack[Game2048VectorEnvArguments],
     ) -> None:
         game, others = Game2048.split(arguments)
@@ -105,7 +105,9 @@ class Game2048Env(TwofoldEnv[ObsT]):
     It has the arguments, observations, infos and errors of `Game2048VectorEnv`, for one game.
     """
 
-    def __init__(self, *, obs: str = "array", **arguments: Unpack[Game2048EnvArguments]) -> None:
+    def __init__(
+        self, *, obs: ObservationName = "array", **arguments: Unpack[Game2048EnvArguments]
+    ) -> None:
         refuse_arguments_of_batches(type(self).__name__, arguments)
         batch = Game2048VectorEnv(1, autoreset_mode="Disabled", copy=True, obs=obs, **arguments)
         super().__init__(batch)

@@ -92,8 +92,8 @@ def storage(
         infos: The requested infos.
         spec: The layout of a step's payload.
         buffers: The memory for the other arrays, which are in one block.
-        reply_bytes: The size of a reply. A smaller rollout may need no memory, so it is reserved
-            later.
+        reply_bytes: The size limit of a reply. A rollout up to this size may need no other memory,
+            so its memory is reserved only for a second reply.
 
     Returns:
         The caller's arrays, and a function that returns all arrays, keyed by their names in

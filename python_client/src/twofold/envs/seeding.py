@@ -106,8 +106,8 @@ class BoardSeeds:
 
     Attributes:
         drawn: A random seed for a first reset without a seed.
-        common: The seed s if the last seeds of all boards are s + i, else -1; None before the first
-            reset.
+        common: The seed s if all boards were last given the seeds s + i in one call, else -1. None
+            before the first reset.
         first: The operation that set the first seeds.
     """
 

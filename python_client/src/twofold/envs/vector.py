@@ -314,7 +314,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def step_wait(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the step that `step_async` began; the same as `collect`."""
+        """Returns the results of the step that `step_async` began. See `collect` for its errors."""
         return self._collected()
 
     @waiting
@@ -738,7 +738,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed s if the last reset with seeds gave each board i the seed s + i, else -1.
+        """The seed s if all boards were last given the seeds s + i in one call, else -1.
 
         Before the first reset, it is the seed that a reset without a seed would use.
         """
