@@ -184,6 +184,14 @@ def test_the_statistics_do_not_reveal_session_ids(
         assert secret[-8:] not in text
 
 
+def test_the_most_recently_active_sessions_are_listed_first() -> None:
+    stats = statistics.StatsReply()
+    for index in range(100):
+        stats.sessions.add(id=f"{index:08d}", idle=100 - index)
+    text = as_text(stats)
+    assert text.index("00000099") < text.index("00000050") < text.index("00000000")
+
+
 def test_the_tables_fit_into_80_columns() -> None:
     now = statistics.StatsReply(uptime=1)
     now.sessions.add(

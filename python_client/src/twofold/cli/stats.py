@@ -49,8 +49,8 @@ def as_text(stats: statistics.StatsReply) -> str:
         refusals = [[row.code, f"{row.count:,}"] for row in stats.refusals]
         parts.append(table(["refused for", "count"], refusals, "lr"))
     parts.append(requests_table(stats))
-    if stats.sessions:
-        parts.append(sessions_table(stats.sessions))
+    if stats.sessions:  # the most recently active first
+        parts.append(sessions_table(sorted(stats.sessions, key=lambda session: session.idle)))
     return "\n\n".join(parts)
 
 

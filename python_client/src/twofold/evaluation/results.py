@@ -298,14 +298,9 @@ class Evaluation:
             # Each fails if an entry of the report has a wrong type or value.
             str(found)
             found.to_markdown()
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except MemoryError:  # the text is not to blame
+            raise
+        except Exception as error:  # of json, numpy or the report
             raise InvalidArgument(
                 f"not an evaluation saved with its games ({type(error).__name__}: {error})",
                 field="text",

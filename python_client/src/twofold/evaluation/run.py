@@ -145,16 +145,21 @@ class _Setup:
         envs = stack.enter_context(plan.environment(chooser, min(games, chooser.lanes)))
         if not isinstance(chooser, ServedChooser):
             _check_autoreset(envs)
-        opened = chooser.open(envs, plan.policy_timeout)
-        self.opened = opened if isinstance(opened, OpenChooser) else None
-        if self.opened is not None:
-            stack.callback(self.opened.close)
         self.results = GameResults(games)
         self.recorder = ActionRecorder(envs) if plan.record else None
         self.meter = RegretMeter(envs, games) if plan.regret else None
         report = None if progress is None else ProgressReport(progress)
         every = self.results, self.recorder, self.meter, report
         self.observers = [each.add for each in every if each is not None]
+        infos = () if self.meter is None else self.meter.infos
+        opened = chooser.open(envs, plan.policy_timeout)
+        self.opened: OpenChooser | None = None
+        self.source: Source[Schedule, Segment]
+        if isinstance(opened, OpenChooser):
+            stack.callback(opened.close)
+            self.opened, self.source = opened, Steps(envs, opened, infos)
+        else:
+            self.source = Rollouts(envs, opened, infos)
         self.card = {
             **environment_card(envs),
             **policy_card(chooser),
@@ -163,12 +168,6 @@ class _Setup:
             "twofold": VERSION,
             "python": platform.python_version(),
         }
-        self.source: Source[Schedule, Segment]
-        infos = () if self.meter is None else self.meter.infos
-        if isinstance(opened, OpenChooser):
-            self.source = Steps(envs, opened, infos)
-        else:
-            self.source = Rollouts(envs, opened, infos)
 
     def evaluation(self, seeds: Seeds, start: float) -> Evaluation:
         """Returns the evaluation of the finished games. Its regret requires all games.
