@@ -5,8 +5,8 @@ internal import TwofoldCore
 struct Contestant {
     /// The name in the reports.
     let name: String
-    /// The implementation of 2048's rules; nil for ``RowTableEngine``, the best scalar technique, and for Concentration.
-    var engine: Engine?
+    /// The implementation of 2048's rules. Concentration has only one.
+    var engine = Engine.automatic
     /// The game, and its size if that is not the default.
     var game = "2048"
     /// The declared reward; nil for the game's own.
@@ -17,7 +17,6 @@ struct Contestant {
     private static let all = [
         Contestant(name: "kernel, AVX2", engine: .avx2),
         Contestant(name: "kernel, baseline", engine: .baseline),
-        Contestant(name: "row tables"),
         Contestant(name: "reference", engine: .reference),
         Contestant(name: "kernel, AVX2, eight reward terms", engine: .avx2, reward: eightTerms),
         Contestant(name: "kernel, baseline, eight reward terms", engine: .baseline, reward: eightTerms),
@@ -53,7 +52,6 @@ struct Contestant {
         var options = BatchOptions(lanes: lanes, workers: workers)
         options.reward = reward
         if game == Self.concentration { return try Batch(Concentration(.init()), options) }
-        guard let engine else { return try RowTableEngine.makeBatch(options) }
         options.engine = engine
         var config = Game2048.Config()
         if game == Self.small { (config.rows, config.columns) = (3, 3) }

@@ -78,18 +78,13 @@ struct Bench: ParsableCommand {
     }
 
     private func printTable(_ rows: [BenchmarkRow]) {
-        print("million steps per second, median (slowest to fastest round); x: relative to the row tables\n")
-        print("| boards | threads | engine | median | range | x |")
-        print("|---:|---:|---|---:|---:|---:|")
+        print("million steps per second, median (slowest to fastest round)\n")
+        print("| boards | threads | engine | median | range |")
+        print("|---:|---:|---|---:|---:|")
         for row in rows {
-            let opponent = rows.first {
-                $0.engine == "row tables" && $0.game == row.game && $0.boards == row.boards
-                    && $0.threads == row.threads
-            }
-            let ratio = opponent.map { decimal(row.median / $0.median, digits: 2) } ?? ""
             print(
                 "| \(row.boards) | \(row.threads) | \(row.engine) | \(millions(row.median)) "
-                    + "| \(millions(row.minimum)) to \(millions(row.maximum)) | \(ratio) |")
+                    + "| \(millions(row.minimum)) to \(millions(row.maximum)) |")
         }
         print("")
     }
@@ -103,13 +98,5 @@ struct Bench: ParsableCommand {
         }
     }
 
-    private func millions(_ rate: Double) -> String { decimal(rate / 1e6, digits: 3) }
-
-    private func decimal(_ value: Double, digits: Int) -> String {
-        var scale = 1
-        for _ in 0..<digits { scale *= 10 }
-        let scaled = Int((value * Double(scale)).rounded())
-        let fraction = String(scaled % scale)
-        return "\(scaled / scale)." + String(repeating: "0", count: digits - fraction.count) + fraction
-    }
+    private func millions(_ rate: Double) -> Double { (rate / 1000).rounded() / 1000 }
 }
