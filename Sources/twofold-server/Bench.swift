@@ -15,20 +15,11 @@ struct Bench: ParsableCommand {
             for 2048 on 3 x 3, and one for a reward of eight terms. They change only when behaviour changes.
             """)
 
-    @Option(help: "Number of boards in a batch. May be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
-    var boards: [Int] = []
+    @Option(help: "Number of boards in a batch. May be repeated.")
+    var boards = [1, 16, 256, 4096, 65_536, 1_048_576]
 
     @Option(help: "Number of rounds.")
     var rounds = 5
-
-    @Option(help: "Duration of each measurement, in milliseconds.")
-    var milliseconds = 200
-
-    @Option(
-        help: ArgumentHelp(
-            "Run only the measurements with this name, such as 'kernel, AVX2'.",
-            discussion: "A prefix is enough. Signatures are not printed."))
-    var only: String?
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -44,24 +35,15 @@ struct Bench: ParsableCommand {
 
     func validate() throws {
         let limit = 1 << 40
-        guard boards.allSatisfy({ 1...limit ~= $0 }), rounds >= 1, milliseconds >= 1 else {
-            throw ValidationError(
-                "--boards must be in 1...\(limit); --rounds and --milliseconds must be at least 1")
+        guard boards.allSatisfy({ 1...limit ~= $0 }), rounds >= 1 else {
+            throw ValidationError("--boards must be in 1...\(limit); --rounds must be at least 1")
         }
     }
 
     func run() throws {
-        var plan = BenchmarkPlan(allThreads: availableProcessors())
-        if !boards.isEmpty { plan.sizes = boards }
-        plan.rounds = rounds
-        plan.time = .milliseconds(milliseconds)
-        plan.only = only ?? ""
-
-        let rows = signatureOnly ? [] : try benchmark(plan)
-        guard only == nil || !rows.isEmpty else {
-            throw ValidationError("--only is '\(only!)', but no measurement's name begins with it")
-        }
-        let signatures = only == nil ? try signatures(threads: plan.threads) : []
+        let threads = Set([1, availableProcessors()]).sorted()
+        let rows = signatureOnly ? [] : try benchmark(sizes: boards, threads: threads, rounds: rounds)
+        let signatures = try signatures(threads: threads)
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = .sortedKeys
