@@ -105,8 +105,7 @@ final class Rollouts {
         switch source {
         case .actions, .random, .fixedOrder, .optimal: 0
         case .greedy, .ntuple: AfterstateMemory.bytes(batch)
-        case .expectimax(let wanted):
-            ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), service.limits.maxPolicyBytes)
+        case .expectimax(let wanted): min(tableBytes(wanted), service.limits.maxPolicyBytes)
         }
     }
 
@@ -266,7 +265,7 @@ final class Rollouts {
             }
             return try ExpectimaxPolicy(
                 batch, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
-                tableBytes: bytes, heuristic: try heuristic(wanted), workers: service.searchWorkers)
+                tableBytes: bytes, workers: service.searchWorkers)
         }
     }
 }
@@ -278,21 +277,4 @@ extension NTupleNetwork.Form {
             tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
             isSymmetric: form.symmetric)
     }
-}
-
-/// Reads the heuristic's weights from the request. Returns the standard weights if the request has none.
-private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(EnvironmentError) -> Heuristic {
-    var heuristic = Heuristic()
-    guard wanted.hasHeuristic else { return heuristic }
-    let sent = wanted.heuristic
-    heuristic.base = sent.base
-    heuristic.empty = sent.empty
-    heuristic.merges = sent.merges
-    heuristic.outer = .init(monotonicity: sent.outerMonotonicity, crowding: sent.outerCrowding)
-    heuristic.inner = .init(monotonicity: sent.innerMonotonicity, crowding: sent.innerCrowding)
-    heuristic.room = sent.room
-    guard heuristic.weights.allSatisfy({ $0.magnitude <= 1e9 }) else {
-        throw .invalid("heuristic", "a weight of the heuristic is not a number in -1e9...1e9")
-    }
-    return heuristic
 }

@@ -222,11 +222,6 @@ import TwofoldService
                 $0.expectimax.depth = 1
                 $0.expectimax.tableBytes = 1 << 40
             }, nil, .resourceExhausted, field: "table_bytes")
-        try expect(
-            request {
-                $0.expectimax.depth = 1
-                $0.expectimax.heuristic.base = .nan
-            }, field: "heuristic")
         let fresh = try Session()
         #expect(try fresh.refusal(request()).kind == .failedPrecondition)
     }
@@ -418,54 +413,5 @@ import TwofoldService
         let error = try session.refusal(search(10_000 - 576 + 1))
         #expect(error.kind == .resourceExhausted && error.message.contains("only 9424 are left"))
         _ = try session.call(search(10_000 - 576))
-    }
-
-    /// The standard weights, as a request's message.
-    private static let standardHeuristic: Twofold_V1_Heuristic = {
-        let standard = Heuristic()
-        var sent = Twofold_V1_Heuristic()
-        (sent.base, sent.empty, sent.merges) = (standard.base, standard.empty, standard.merges)
-        sent.outerMonotonicity = standard.outer.monotonicity
-        sent.outerCrowding = standard.outer.crowding
-        sent.innerMonotonicity = standard.inner.monotonicity
-        sent.innerCrowding = standard.inner.crowding
-        sent.room = standard.room
-        return sent
-    }()
-
-    @Test func `a search uses each weight of the request's heuristic in its place`() throws {
-        func search(_ heuristic: Twofold_V1_Heuristic?) throws -> [UInt8] {
-            try play(60, in: session()) {
-                $0.expectimax.depth = 1
-                if let heuristic { $0.expectimax.heuristic = heuristic }
-            }
-        }
-        let standard = try search(nil)
-        #expect(try search(Self.standardHeuristic) == standard)
-        let weights: [WritableKeyPath<Twofold_V1_Heuristic, Double>] = [
-            \.empty, \.merges, \.outerMonotonicity, \.outerCrowding, \.innerMonotonicity, \.innerCrowding,
-            \.room,
-        ]
-        for weight in weights {
-            var changed = Self.standardHeuristic
-            changed[keyPath: weight] = 90_000
-            #expect(try search(changed) != standard, "\(weight)")
-        }
-    }
-
-    @Test(arguments: [(100_000, 1), (-1e9, 3)])
-    func `a search prefers the end of the game if boards in play have a negative value`(
-        base: Double, action: UInt8
-    ) throws {
-        let session = try session()
-        // Left leaves only boards without a legal action; after right, most boards have one.
-        let board: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 7]
-        try session.call(.reset(announcing(boards: true)), packed(board, board, board, board))
-        let actions = try play(1, in: session) {
-            $0.expectimax.depth = 2
-            $0.expectimax.heuristic = Self.standardHeuristic
-            $0.expectimax.heuristic.base = base
-        }
-        #expect(actions == [action, action, action, action])
     }
 }

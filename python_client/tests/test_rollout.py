@@ -23,7 +23,6 @@ from twofold import errors, policies, rules
 from twofold.envs import rollouts
 from twofold.envs.rollout import Collected
 from twofold.policies import served_policies
-from twofold.v1 import rollout_pb2 as wire
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
@@ -257,22 +256,6 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     assert one > greedy
     # 400 moves without a game over score about 7,000.
     assert two > 6000
-
-
-def test_a_search_uses_the_given_heuristic(make: Any) -> None:
-    heuristic = policies.Heuristic(*range(1, 9))
-    request = wire.RolloutRequest()
-    policies.Expectimax(heuristic=heuristic).write(request)
-    sent = {each.name: value for each, value in request.expectimax.heuristic.ListFields()}
-    assert sent == vars(heuristic)
-
-    played = []
-    for given in (None, policies.Heuristic(), policies.Heuristic(empty=-1e6)):
-        envs = make(16)
-        envs.reset(seed=0)
-        played.append(envs.rollout(20, policies.Expectimax(1, heuristic=given)).actions)
-    np.testing.assert_array_equal(played[0], played[1])
-    assert (played[0] != played[2]).any()
 
 
 def test_a_long_search_takes_several_requests(server: Server) -> None:
@@ -672,8 +655,6 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.Expectimax(depth=9), "depth", None),
         (lambda: policies.Expectimax(extension=17), "extension", None),
         (lambda: policies.Expectimax(table_bytes=1), "table_bytes", None),
-        (lambda: policies.Expectimax(heuristic=5), "heuristic", None),  # type: ignore[arg-type]
-        (lambda: policies.Heuristic(base="high"), "base", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple(None, []), "tuples", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple([0], [TABLE]), "tuples", 0),  # type: ignore[list-item]
         (lambda: policies.NTuple([[0]], None), "weights", None),  # type: ignore[arg-type]

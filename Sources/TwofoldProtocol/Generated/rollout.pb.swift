@@ -232,45 +232,6 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// Size of the table of computed values in bytes, 2^12 ... 2^34; 0 leaves the choice to the server.
   public var tableBytes: UInt64 = 0
 
-  /// The weights of the heuristic that evaluates the last afterstates of the search; absent means the standard weights.
-  public var heuristic: Twofold_V1_Heuristic {
-    get {_heuristic ?? Twofold_V1_Heuristic()}
-    set {_heuristic = newValue}
-  }
-  /// Returns true if `heuristic` has been explicitly set.
-  public var hasHeuristic: Bool {self._heuristic != nil}
-  /// Clears the value of `heuristic`. Subsequent reads from it will return its default value.
-  public mutating func clearHeuristic() {self._heuristic = nil}
-
-  public var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  public init() {}
-
-  fileprivate var _heuristic: Twofold_V1_Heuristic? = nil
-}
-
-/// The weights of the sum over rows and columns (docs/reference/policies.md#expectimax).
-public nonisolated struct Twofold_V1_Heuristic: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  public var base: Double = 0
-
-  public var empty: Double = 0
-
-  public var merges: Double = 0
-
-  public var outerMonotonicity: Double = 0
-
-  public var outerCrowding: Double = 0
-
-  public var innerMonotonicity: Double = 0
-
-  public var innerCrowding: Double = 0
-
-  public var room: Double = 0
-
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
@@ -702,7 +663,7 @@ nonisolated extension Twofold_V1_GreedyPolicy: SwiftProtobuf.Message, SwiftProto
 
 nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".ExpectimaxPolicy"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{3}table_bytes\0\u{1}heuristic\0\u{1}extension\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{3}table_bytes\0\u{2}\u{2}extension\0\u{b}heuristic\0\u{c}\u{3}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -712,7 +673,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularUInt32Field(value: &self.depth) }()
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.tableBytes) }()
-      case 3: try { try decoder.decodeSingularMessageField(value: &self._heuristic) }()
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.`extension`) }()
       default: break
       }
@@ -720,19 +680,12 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
     if self.depth != 0 {
       try visitor.visitSingularUInt32Field(value: self.depth, fieldNumber: 1)
     }
     if self.tableBytes != 0 {
       try visitor.visitSingularUInt64Field(value: self.tableBytes, fieldNumber: 2)
     }
-    try { if let v = self._heuristic {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
-    } }()
     if self.`extension` != 0 {
       try visitor.visitSingularUInt32Field(value: self.`extension`, fieldNumber: 4)
     }
@@ -743,72 +696,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
     if lhs.depth != rhs.depth {return false}
     if lhs.`extension` != rhs.`extension` {return false}
     if lhs.tableBytes != rhs.tableBytes {return false}
-    if lhs._heuristic != rhs._heuristic {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension Twofold_V1_Heuristic: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  public static let protoMessageName: String = _protobuf_package + ".Heuristic"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}base\0\u{1}empty\0\u{1}merges\0\u{3}outer_monotonicity\0\u{3}outer_crowding\0\u{3}inner_monotonicity\0\u{3}inner_crowding\0\u{1}room\0")
-
-  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularDoubleField(value: &self.base) }()
-      case 2: try { try decoder.decodeSingularDoubleField(value: &self.empty) }()
-      case 3: try { try decoder.decodeSingularDoubleField(value: &self.merges) }()
-      case 4: try { try decoder.decodeSingularDoubleField(value: &self.outerMonotonicity) }()
-      case 5: try { try decoder.decodeSingularDoubleField(value: &self.outerCrowding) }()
-      case 6: try { try decoder.decodeSingularDoubleField(value: &self.innerMonotonicity) }()
-      case 7: try { try decoder.decodeSingularDoubleField(value: &self.innerCrowding) }()
-      case 8: try { try decoder.decodeSingularDoubleField(value: &self.room) }()
-      default: break
-      }
-    }
-  }
-
-  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.base.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.base, fieldNumber: 1)
-    }
-    if self.empty.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.empty, fieldNumber: 2)
-    }
-    if self.merges.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.merges, fieldNumber: 3)
-    }
-    if self.outerMonotonicity.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.outerMonotonicity, fieldNumber: 4)
-    }
-    if self.outerCrowding.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.outerCrowding, fieldNumber: 5)
-    }
-    if self.innerMonotonicity.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.innerMonotonicity, fieldNumber: 6)
-    }
-    if self.innerCrowding.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.innerCrowding, fieldNumber: 7)
-    }
-    if self.room.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.room, fieldNumber: 8)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  public static func ==(lhs: Twofold_V1_Heuristic, rhs: Twofold_V1_Heuristic) -> Bool {
-    if lhs.base != rhs.base {return false}
-    if lhs.empty != rhs.empty {return false}
-    if lhs.merges != rhs.merges {return false}
-    if lhs.outerMonotonicity != rhs.outerMonotonicity {return false}
-    if lhs.outerCrowding != rhs.outerCrowding {return false}
-    if lhs.innerMonotonicity != rhs.innerMonotonicity {return false}
-    if lhs.innerCrowding != rhs.innerCrowding {return false}
-    if lhs.room != rhs.room {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

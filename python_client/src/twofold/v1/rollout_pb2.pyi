@@ -59,36 +59,14 @@ class GreedyPolicy(_message.Message):
     def __init__(self) -> None: ...
 
 class ExpectimaxPolicy(_message.Message):
-    __slots__ = ("depth", "extension", "table_bytes", "heuristic")
+    __slots__ = ("depth", "extension", "table_bytes")
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
     depth: int
     extension: int
     table_bytes: int
-    heuristic: Heuristic
-    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ..., table_bytes: _Optional[int] = ..., heuristic: _Optional[_Union[Heuristic, _Mapping]] = ...) -> None: ...
-
-class Heuristic(_message.Message):
-    __slots__ = ("base", "empty", "merges", "outer_monotonicity", "outer_crowding", "inner_monotonicity", "inner_crowding", "room")
-    BASE_FIELD_NUMBER: _ClassVar[int]
-    EMPTY_FIELD_NUMBER: _ClassVar[int]
-    MERGES_FIELD_NUMBER: _ClassVar[int]
-    OUTER_MONOTONICITY_FIELD_NUMBER: _ClassVar[int]
-    OUTER_CROWDING_FIELD_NUMBER: _ClassVar[int]
-    INNER_MONOTONICITY_FIELD_NUMBER: _ClassVar[int]
-    INNER_CROWDING_FIELD_NUMBER: _ClassVar[int]
-    ROOM_FIELD_NUMBER: _ClassVar[int]
-    base: float
-    empty: float
-    merges: float
-    outer_monotonicity: float
-    outer_crowding: float
-    inner_monotonicity: float
-    inner_crowding: float
-    room: float
-    def __init__(self, base: _Optional[float] = ..., empty: _Optional[float] = ..., merges: _Optional[float] = ..., outer_monotonicity: _Optional[float] = ..., outer_crowding: _Optional[float] = ..., inner_monotonicity: _Optional[float] = ..., inner_crowding: _Optional[float] = ..., room: _Optional[float] = ...) -> None: ...
+    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ..., table_bytes: _Optional[int] = ...) -> None: ...
 
 class NTuplePolicy(_message.Message):
     __slots__ = ()
