@@ -105,7 +105,7 @@ final class Rollouts {
         switch source {
         case .actions, .random, .fixedOrder, .optimal: 0
         case .greedy, .ntuple: AfterstateMemory.bytes(batch)
-        case .expectimax(let wanted): min(tableBytes(wanted), service.limits.maxPolicyBytes)
+        case .expectimax: min(16 << 20, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
         }
     }
 
@@ -113,13 +113,6 @@ final class Rollouts {
     /// streams.
     func workingBytes(_ request: RolloutRequest) -> Int {
         BatchRollout.bytes(batch) + (request.policySeeds ? 16 * batch.lanes : 0)
-    }
-
-    private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
-        let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
-        // At least the smallest size, which is then refused if there is less room.
-        let usual = max(ExpectimaxPolicy.tableBytes.lowerBound, min(16 << 20, room))
-        return wanted.tableBytes == 0 ? usual : Int(clamping: wanted.tableBytes)
     }
 
     /// The size, in bytes, of the weights that `save(into:)` copies.
@@ -255,17 +248,9 @@ final class Rollouts {
             }
             return try NTuplePolicy(batch, network, workers: service.searchWorkers)
         case .expectimax(let wanted):
-            let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
-            let bytes = tableBytes(wanted)
-            guard bytes <= room else {
-                throw .exhausted(
-                    "table_bytes",
-                    "table_bytes is \(bytes); of the bytes that this server allows for a session's policy "
-                        + "(--max-policy-bytes), only \(room) are left")
-            }
             return try ExpectimaxPolicy(
                 batch, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
-                tableBytes: bytes, workers: service.searchWorkers)
+                tableBytes: tableBytes(source), workers: service.searchWorkers)
         }
     }
 }

@@ -147,8 +147,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a search and a network may exceed the policy budget together",
             _ROLLOUTS,
-            "guard bytes <= room else {",
-            "guard bytes <= service.limits.maxPolicyBytes else {",
+            "service.limits.maxPolicyBytes - (network?.bytes ?? 0)",
+            "service.limits.maxPolicyBytes",
         ),
         Defect(
             "a session's second policy is not counted",

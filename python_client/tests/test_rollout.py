@@ -392,9 +392,6 @@ def test_a_network_beyond_the_servers_limit_is_refused_and_the_session_continues
         large = policies.NTuple([[0, 1, 2, 3]], [np.zeros(16**4, np.float32)])
         with pytest.raises(errors.ResourceExhausted, match="max-policy-bytes"):
             envs.rollout(1, large)
-        with pytest.raises(errors.ResourceExhausted) as caught:
-            envs.rollout(1, policies.Expectimax(table_bytes=1 << 20))
-        assert caught.value.field == "table_bytes"
         fits = policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
         assert envs.rollout(3, fits).actions.shape == (3, 2)
         assert envs.rollout(3, "expectimax").actions.shape == (3, 2)
@@ -654,7 +651,6 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.Expectimax(depth=0), "depth", None),
         (lambda: policies.Expectimax(depth=9), "depth", None),
         (lambda: policies.Expectimax(extension=17), "extension", None),
-        (lambda: policies.Expectimax(table_bytes=1), "table_bytes", None),
         (lambda: policies.NTuple(None, []), "tuples", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple([0], [TABLE]), "tuples", 0),  # type: ignore[list-item]
         (lambda: policies.NTuple([[0]], None), "weights", None),  # type: ignore[arg-type]
@@ -856,7 +852,7 @@ def test_a_rollout_works_through_gymnasiums_make(server: Server) -> None:
 
 
 def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
-    deep = policies.Expectimax(depth=8, extension=16, table_bytes=1 << 12)
+    deep = policies.Expectimax(depth=8, extension=16)
     with Server("--max-search-milliseconds", "100") as server:
         envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
         envs.reset(seed=0)

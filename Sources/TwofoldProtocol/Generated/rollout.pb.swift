@@ -229,9 +229,6 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
 
-  /// Size of the table of computed values in bytes, 2^12 ... 2^34; 0 leaves the choice to the server.
-  public var tableBytes: UInt64 = 0
-
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
   public init() {}
@@ -663,7 +660,7 @@ nonisolated extension Twofold_V1_GreedyPolicy: SwiftProtobuf.Message, SwiftProto
 
 nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".ExpectimaxPolicy"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{3}table_bytes\0\u{2}\u{2}extension\0\u{b}heuristic\0\u{c}\u{3}\u{1}")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{2}\u{3}extension\0\u{b}table_bytes\0\u{b}heuristic\0\u{c}\u{2}\u{1}\u{c}\u{3}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -672,7 +669,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularUInt32Field(value: &self.depth) }()
-      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.tableBytes) }()
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.`extension`) }()
       default: break
       }
@@ -683,9 +679,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
     if self.depth != 0 {
       try visitor.visitSingularUInt32Field(value: self.depth, fieldNumber: 1)
     }
-    if self.tableBytes != 0 {
-      try visitor.visitSingularUInt64Field(value: self.tableBytes, fieldNumber: 2)
-    }
     if self.`extension` != 0 {
       try visitor.visitSingularUInt32Field(value: self.`extension`, fieldNumber: 4)
     }
@@ -695,7 +688,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
   public static func ==(lhs: Twofold_V1_ExpectimaxPolicy, rhs: Twofold_V1_ExpectimaxPolicy) -> Bool {
     if lhs.depth != rhs.depth {return false}
     if lhs.`extension` != rhs.`extension` {return false}
-    if lhs.tableBytes != rhs.tableBytes {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

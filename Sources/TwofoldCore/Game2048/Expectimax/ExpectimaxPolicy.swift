@@ -18,14 +18,12 @@ public final class ExpectimaxPolicy: Policy {
     /// The allowed values of `extension`. A search continues for one more layer on afterstates with at most `extension`
     /// empty cells; 0 means never.
     public static let extensions = 0...16
-    /// The allowed values of `tableBytes`, the total size of all workers' tables in bytes.
-    public static let tableBytes = (1 << 12)...(1 << 34)
 
     private let workers: Workers
     private let searchers: [Searcher]
 
-    /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4 or an argument is out
-    /// of range.
+    /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4, or if `depth` or
+    /// `extension` is out of range. `tableBytes` is the total size of all workers' tables.
     public init(
         _ batch: Batch, depth: Int, extension: Int, tableBytes: Int, workers: Workers
     ) throws(EnvironmentError) {
@@ -40,12 +38,6 @@ public final class ExpectimaxPolicy: Policy {
             throw .invalid(
                 "extension",
                 "extension is \(`extension`); it must be in 0...\(Self.extensions.upperBound)")
-        }
-        guard Self.tableBytes.contains(tableBytes) else {
-            throw .invalid(
-                "table_bytes",
-                "table_bytes is \(tableBytes); it must be in \(Self.tableBytes.lowerBound)..."
-                    + "\(Self.tableBytes.upperBound)")
         }
         self.workers = workers
         searchers = try (0..<workers.threads).map { _ throws(EnvironmentError) in
@@ -99,7 +91,7 @@ private final class Searcher: @unchecked Sendable {
         let count = max(16, tableBytes / MemoryLayout<Entry>.stride)
         let bits = Int.bitWidth - 1 - count.leadingZeroBitCount
         shift = UInt64(64 - bits)
-        memory = try OwnedMemory(byteCount: MemoryLayout<Entry>.stride << bits, for: "table_bytes")
+        memory = try OwnedMemory(byteCount: MemoryLayout<Entry>.stride << bits, for: "policy")
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 

@@ -91,20 +91,15 @@ class Expectimax(Policy):
             max, mean, max: "2 max layers", or 3 plies including the new tile.
         extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one move further; 0 ... 16, 0 for never.
-        table_bytes: The size of the service's cache of computed values, which only makes the search
-            faster; None for the service's default.
     """
 
     slot = "expectimax"
     depth: int = 2
     extension: int = 3
-    table_bytes: int | None = None
 
     def __post_init__(self) -> None:
         _arguments.integer("depth", self.depth, 1, 8)
         _arguments.integer("extension", self.extension, 0, 16)
-        if self.table_bytes is not None:
-            _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
 
     @property
     def name(self) -> str:
@@ -121,9 +116,7 @@ class Expectimax(Policy):
 
     def write(self, request: wire.RolloutRequest) -> None:
         """Adds the search to a rollout request."""
-        message = request.expectimax
-        message.depth, message.extension = self.depth, self.extension
-        message.table_bytes = self.table_bytes or 0
+        request.expectimax.depth, request.expectimax.extension = self.depth, self.extension
 
 
 @dataclass(frozen=True)

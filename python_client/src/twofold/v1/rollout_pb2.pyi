@@ -59,14 +59,12 @@ class GreedyPolicy(_message.Message):
     def __init__(self) -> None: ...
 
 class ExpectimaxPolicy(_message.Message):
-    __slots__ = ("depth", "extension", "table_bytes")
+    __slots__ = ("depth", "extension")
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_FIELD_NUMBER: _ClassVar[int]
-    TABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
     depth: int
     extension: int
-    table_bytes: int
-    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ..., table_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ...) -> None: ...
 
 class NTuplePolicy(_message.Message):
     __slots__ = ()
