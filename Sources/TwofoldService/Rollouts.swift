@@ -109,12 +109,6 @@ final class Rollouts {
         }
     }
 
-    /// Returns the memory in bytes that a rollout needs while it runs: its arrays, and a copy of the random
-    /// streams.
-    func workingBytes(_ request: RolloutRequest) -> Int {
-        BatchRollout.bytes(batch) + (request.policySeeds ? 16 * batch.lanes : 0)
-    }
-
     /// The size, in bytes, of the weights that `save(into:)` copies.
     var savedBytes: Int { network?.received ?? 0 }
 
@@ -177,56 +171,37 @@ final class Rollouts {
         let plan = RolloutPlan(rollout, request, lanes: batch.lanes, maxSteps: maxSteps)
         try batch.checkSeeded()
         let isStopping: @Sendable () -> Bool = { [phase = service.phase] in phase.isStopping }
-        let lanes = 0..<batch.lanes
-        let before = request.policySeeds ? lanes.map { streams[$0] } : []
-        if request.policySeeds {
-            let seeds = ResetInput(seeds: payload)
-            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }
-        }
-        do throws(EnvironmentError) {
-            let memory = try replyMemory(plan.size)
-            let done = try rollout.run(
-                source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
-                steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
-                finalsRoom: plan.finals.lanes,
-                answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
-                searchEnd: Self.isSearch(request)
-                    ? Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping) : nil)
-            // The policy is kept only now, because a refused request changes nothing and releases its memory.
-            last = selected
-            return plan.reply(done, in: memory)
-        } catch {
-            // A refused request must not change the random streams.
-            for (lane, stream) in before.enumerated() { streams[lane] = stream }
-            throw error
-        }
+        let memory = try replyMemory(plan.size)
+        let done = try rollout.run(
+            source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
+            steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
+            finalsRoom: plan.finals.lanes,
+            answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
+            searchEnd: Self.isSearch(request)
+                ? Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping) : nil)
+        // The policy is kept only now, because a refused request changes nothing and releases its memory.
+        last = selected
+        return plan.reply(done, in: memory)
     }
 
     /// Returns the source of a rollout's actions, and the policy to keep after the rollout.
     private func source(
         _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (BatchRollout.Source, Selected?) {
-        let lanes = batch.lanes
-        var expected = 0
-        var what = "the request has no arrays"
-        if case .actions = request.source {
-            guard !request.policySeeds else {
-                throw .invalid("policy_seed", "policy_seed does not apply to given actions")
-            }
-            (expected, what) = (Int(request.steps) * lanes, "actions, uint8 [\(request.steps), \(lanes)]")
-        } else if request.policySeeds {
-            (expected, what) = (8 * lanes, "policy_seeds, uint64 [\(lanes)]")
-        }
-        guard (payload?.count ?? 0) == expected else {
-            throw .invalid(
-                "payload",
-                "the rollout's payload has \(payload?.count ?? 0) bytes; expected \(expected): \(what)")
-        }
         guard let source = request.source else {
             throw .invalid(
                 "policy", "the rollout has neither actions nor a policy that this server knows")
         }
-        if case .actions = source { return (.actions(payload!), last) }
+        if case .actions = source {
+            guard let payload, payload.count == Int(request.steps) * batch.lanes else {
+                throw .invalid(
+                    "payload",
+                    "the rollout's payload has \(payload?.count ?? 0) bytes; expected actions, "
+                        + "uint8 [\(request.steps), \(batch.lanes)]")
+            }
+            return (.actions(payload), last)
+        }
+        guard payload == nil else { throw .noPayload }
         if let last, last.source == source { return (.policy(last.policy, streams), last) }
         let reservation = try reservePolicy(tableBytes(source))
         let policy = try makePolicy(source)

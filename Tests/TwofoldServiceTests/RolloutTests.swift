@@ -196,16 +196,6 @@ import TwofoldService
         try expect(
             request(2) { $0.actions = .init() }, [0, 0, 0, 0, 0, 4, 0, 0], field: "actions", lane: 1)
         try expect(
-            request(2) {
-                $0.actions = .init()
-                $0.policySeeds = true
-            }, [0], field: "policy_seed")
-        try expect(
-            request {
-                $0.random = .init()
-                $0.policySeeds = true
-            }, [0], field: "payload")
-        try expect(
             request {
                 $0.random = .init()
                 $0.infos = ["nothing"]
@@ -352,25 +342,6 @@ import TwofoldService
         #expect(Set(try play(1, in: session) { $0.random = .init() }).count > 1)
         try session.reset(seed: 3)
         #expect(try random() == first)
-    }
-
-    @Test func `a refused rollout with seeds leaves the random streams unchanged`() throws {
-        let (session, twin) = (try session(), try session())
-        let seeded = request {
-            $0.random = .init()
-            $0.policySeeds = true
-        }
-        #expect(throws: EnvironmentError.self) {
-            try seeds([1, 2, 3, 4]).withUnsafeBytes { payload in
-                _ = try session.session.execute(seeded, payload: payload) { (_) throws(EnvironmentError) in
-                    throw .exhausted("", "no memory is available")
-                }
-            }
-        }
-        let (mine, its) = try (
-            play(20, in: session) { $0.random = .init() }, play(20, in: twin) { $0.random = .init() }
-        )
-        #expect(mine == its)
     }
 
     @Test func `a search that takes longer than the limit is refused`() throws {

@@ -219,20 +219,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "            }\n",
         ),
         Defect(
-            "a refused rollout leaves the policy streams restarted",
-            _ROLLOUTS,
-            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n"
-            "        if request.policySeeds {\n"
-            "            let seeds = ResetInput(seeds: payload)\n"
-            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
-            "        }\n",
-            "        if request.policySeeds {\n"
-            "            let seeds = ResetInput(seeds: payload)\n"
-            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
-            "        }\n"
-            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n",
-        ),
-        Defect(
             "a refused reset restarts the policy streams",
             _SERVED,
             "            try batch.reset(input, into: resetLayout.arrays(in: "

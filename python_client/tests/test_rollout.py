@@ -156,15 +156,15 @@ def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(make: A
     np.testing.assert_array_equal(envs.rollout(3, actions=given).actions, given)
 
 
-def test_policy_seeds_apply_once_to_a_rollout_in_pieces(
+def test_a_rollout_in_pieces_continues_the_policys_streams(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(33), make(33)
     for one in (envs, twin):
         one.reset(seed=4)
-    whole = envs.rollout(100, "random", policy_seed=6)
+    whole = envs.rollout(100, "random")
     monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 5_000)
-    assert_same(twin.rollout(100, "random", policy_seed=6), whole)
+    assert_same(twin.rollout(100, "random"), whole)
 
 
 def test_random_follows_the_documented_recipe(make: Any) -> None:
@@ -183,23 +183,16 @@ def test_random_follows_the_documented_recipe(make: Any) -> None:
             assert tuple(data.observations[step + 1, lane].ravel()) == game.board
 
 
-def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -> None:
+def test_a_policys_actions_follow_the_boards_seeds(make: Any) -> None:
     envs = make(4)
 
-    def actions(**arguments: Any) -> Any:
-        envs.reset(seed=0)
-        return envs.rollout(50, "random", **arguments).actions
+    def actions(seed: int) -> Any:
+        envs.reset(seed=seed)
+        return envs.rollout(50, "random").actions
 
-    default = actions()
-    np.testing.assert_array_equal(actions(), default)
-    np.testing.assert_array_equal(actions(policy_seed=0), default)
-    np.testing.assert_array_equal(actions(policy_seed=[0, 1, 2, 3]), default)
-    other = actions(policy_seed=1)
-    assert (other != default).any()
-    # Lane 0 with seed 1 draws what lane 1 does with seed 0, until its board has another mask.
-    first = envs.reset(seed=5)[0].copy()
-    envs.rollout(30, "random", policy_seed=77)
-    np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
+    default = actions(0)
+    np.testing.assert_array_equal(actions(0), default)
+    assert (actions(1) != default).any()
 
 
 def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
@@ -208,7 +201,7 @@ def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
     envs, twin = make(40), make(40)
     envs.reset(seed=2)
     twin.reset(seed=2)
-    data = envs.rollout(200, "fixed-order", policy_seed=7)
+    data = envs.rollout(200, "fixed-order")
     first = data.action_masks[:-1].argmax(axis=2)
     np.testing.assert_array_equal(data.actions[data.valid], first[data.valid])
     assert_same(twin.rollout(200, actions=data.actions), data)
@@ -470,7 +463,7 @@ def test_a_cancelled_rollout_leaves_the_environment_usable(
 @pytest.mark.parametrize(
     "play",
     [
-        lambda envs, steps, **more: envs.rollout(steps, "random", policy_seed=5, **more),
+        lambda envs, steps, **more: envs.rollout(steps, "random", **more),
         lambda envs, steps, **more: envs.rollout(steps, actions=np.ones((steps, 4), int), **more),
         lambda envs, steps, **more: envs.rollout(steps, lambda _, mask: mask.argmax(1), **more),
     ],
@@ -621,11 +614,7 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "actions": GOOD.astype(float)}, "actions", None),
         ({"steps": 2, "actions": np.add(GOOD, [0, 0, 4])}, "actions", 2),
         ({"steps": 2, "actions": GOOD - [0, 1, 0]}, "actions", 1),
-        ({"steps": 2, "policy": "random", "policy_seed": -1}, "policy_seed", None),
         ({"steps": 2**62, "policy": "random"}, "steps", None),
-        ({"steps": 2, "policy": "random", "policy_seed": [1, 2]}, "policy_seed", None),
-        ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", 1),
-        ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),
         ({"steps": 2, "policy": "random", "infos": ["no"]}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": "score"}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": None}, "infos", None),

@@ -28,11 +28,7 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
 }
 
 /// Steps all boards at least once and at most `steps` times. It ends early when the reply has no room for another
-/// step, or after about 0.1 s; send another request for the remaining steps. The payload holds the array that is
-/// announced here, if any:
-///
-///   policy_seeds   uint64 [num_envs]          restarts the policy's streams with these seeds
-///   actions        uint8  [steps, num_envs]   the actions, instead of a policy
+/// step, or after about 0.1 s; send another request for the remaining steps.
 ///
 /// In AUTORESET_MODE_DISABLED a finished lane waits: its action is ignored, and its rows repeat.
 public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
@@ -48,8 +44,6 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
 
   /// Names of the infos to return after each step; CreateReply.step has all names.
   public var infos: [String] = []
-
-  public var policySeeds: Bool = false
 
   /// The source of the actions.
   public var source: Twofold_V1_RolloutRequest.OneOf_Source? = nil
@@ -172,7 +166,7 @@ public nonisolated struct Twofold_V1_RolloutReply: Sendable {
   fileprivate var _finals: Twofold_V1_PayloadLayout? = nil
 }
 
-/// The actions are in the payload.
+/// The actions are in the payload: uint8 [steps, num_envs].
 public nonisolated struct Twofold_V1_GivenActions: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -368,7 +362,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".RolloutRequest"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0\u{3}fixed_order\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{2}\u{d}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0\u{3}fixed_order\0\u{b}policy_seeds\0\u{c}\u{4}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -379,7 +373,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
       case 1: try { try decoder.decodeSingularUInt32Field(value: &self.steps) }()
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.maxPayloadBytes) }()
       case 3: try { try decoder.decodeRepeatedStringField(value: &self.infos) }()
-      case 4: try { try decoder.decodeSingularBoolField(value: &self.policySeeds) }()
       case 16: try {
         var v: Twofold_V1_GivenActions?
         var hadOneofValue = false
@@ -490,9 +483,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     if !self.infos.isEmpty {
       try visitor.visitRepeatedStringField(value: self.infos, fieldNumber: 3)
     }
-    if self.policySeeds != false {
-      try visitor.visitSingularBoolField(value: self.policySeeds, fieldNumber: 4)
-    }
     switch self.source {
     case .actions?: try {
       guard case .actions(let v)? = self.source else { preconditionFailure() }
@@ -531,7 +521,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     if lhs.steps != rhs.steps {return false}
     if lhs.maxPayloadBytes != rhs.maxPayloadBytes {return false}
     if lhs.infos != rhs.infos {return false}
-    if lhs.policySeeds != rhs.policySeeds {return false}
     if lhs.source != rhs.source {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true

@@ -232,9 +232,7 @@ enum ModelRequests {
         case 1...3 where session.isNetworked: request.ntuple = .init()
         default: break
         }
-        guard dice.once(in: 2) else { return (.rollout(request), nil) }
-        request.policySeeds = true
-        return (.rollout(request), bytes(of: (0..<session.lanes).map { _ in dice.next() }))
+        return (.rollout(request), nil)
     }
 
     private static func snapshot(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {

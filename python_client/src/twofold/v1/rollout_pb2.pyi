@@ -7,11 +7,10 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple", "optimal", "fixed_order")
+    __slots__ = ("steps", "max_payload_bytes", "infos", "actions", "random", "greedy", "expectimax", "ntuple", "optimal", "fixed_order")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     INFOS_FIELD_NUMBER: _ClassVar[int]
-    POLICY_SEEDS_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     RANDOM_FIELD_NUMBER: _ClassVar[int]
     GREEDY_FIELD_NUMBER: _ClassVar[int]
@@ -22,7 +21,6 @@ class RolloutRequest(_message.Message):
     steps: int
     max_payload_bytes: int
     infos: _containers.RepeatedScalarFieldContainer[str]
-    policy_seeds: bool
     actions: GivenActions
     random: RandomPolicy
     greedy: GreedyPolicy
@@ -30,7 +28,7 @@ class RolloutRequest(_message.Message):
     ntuple: NTuplePolicy
     optimal: OptimalPolicy
     fixed_order: FixedOrderPolicy
-    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ..., fixed_order: _Optional[_Union[FixedOrderPolicy, _Mapping]] = ...) -> None: ...
+    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ..., fixed_order: _Optional[_Union[FixedOrderPolicy, _Mapping]] = ...) -> None: ...
 
 class RolloutReply(_message.Message):
     __slots__ = ("steps", "arrays", "finals")
