@@ -13,12 +13,6 @@ internal import Platform
 /// it. All lanes of the worker share the table, because a value depends only on this key. The table lives as long as
 /// the policy. It saves time but never changes which action is chosen.
 public final class ExpectimaxPolicy: Policy {
-    /// The allowed values of `depth`, the number of layers of moves.
-    public static let depths = 1...8
-    /// The allowed values of `extension`. A search continues for one more layer on afterstates with at most `extension`
-    /// empty cells; 0 means never.
-    public static let extensions = 0...16
-
     private let workers: Workers
     private let searchers: [Searcher]
 
@@ -31,13 +25,11 @@ public final class ExpectimaxPolicy: Policy {
         else {
             throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
         }
-        guard Self.depths.contains(depth) else {
-            throw .invalid("depth", "depth is \(depth); it must be in 1...\(Self.depths.upperBound)")
+        guard (1...8).contains(depth) else {
+            throw .invalid("depth", "depth is \(depth); it must be in 1...8")
         }
-        guard Self.extensions.contains(`extension`) else {
-            throw .invalid(
-                "extension",
-                "extension is \(`extension`); it must be in 0...\(Self.extensions.upperBound)")
+        guard (0...16).contains(`extension`) else {
+            throw .invalid("extension", "extension is \(`extension`); it must be in 0...16")
         }
         self.workers = workers
         searchers = try (0..<workers.threads).map { _ throws(EnvironmentError) in
