@@ -177,8 +177,7 @@ final class Rollouts {
             steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
             finalsRoom: plan.finals.lanes,
             answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
-            searchEnd: Self.isSearch(request)
-                ? Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping) : nil)
+            searchEnd: Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping))
         // The policy is kept only now, because a refused request changes nothing and releases its memory.
         last = selected
         return plan.reply(done, in: memory)
