@@ -1,22 +1,5 @@
 internal import TwofoldCore
 
-/// The settings of a benchmark.
-public struct BenchmarkPlan: Sendable {
-    /// The batch sizes in boards.
-    public var sizes = [1, 16, 256, 4096, 65_536, 1_048_576]
-    /// The thread counts to measure with.
-    public var threads: [Int]
-    /// The number of measurements of each engine. The engines alternate.
-    public var rounds = 5
-    /// The duration of the steps in each measurement.
-    public var time = Duration.milliseconds(200)
-    /// The prefix of the names of the engines to measure; empty for all engines.
-    public var only = ""
-
-    /// Makes the default plan, which measures with 1 thread and with all threads.
-    public init(allThreads: Int) { threads = allThreads == 1 ? [1] : [1, allThreads] }
-}
-
 /// The measured speed of one engine at one size, over all rounds.
 public struct BenchmarkRow: Encodable, Sendable {
     /// The game: "2048", "2048 on 3 x 3", "Concentration".
@@ -50,28 +33,22 @@ public struct BenchmarkSignature: Encodable, Sendable {
     public let signature: String
 }
 
-/// The numbers of lanes and steps in a signature's run. They cover a partly used last block, several chunks and ended
-/// episodes.
-private let signatureRun = (lanes: 1000, steps: 400)
-
-/// Measures all engines at all sizes. The engines take turns in each round, so that a temporary slowdown of the machine
-/// affects all of them.
-public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
+/// Measures each engine at each size (in boards) with each number of threads, once per round. The engines take turns in
+/// each round, so that a temporary slowdown of the machine affects all of them.
+public func benchmark(sizes: [Int], threads: [Int], rounds: Int) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
-    for boards in plan.sizes {
+    for boards in sizes {
         var contests: [(contestant: Contestant, threads: Int, play: RandomPlay, rates: [Double])] = []
-        for contestant in Contestant.available
-        where contestant.isMeasured && contestant.name.hasPrefix(plan.only) {
-            for threads in plan.threads {
-                let workers = Workers(threads: threads)
-                let batch = try contestant.makeBatch(lanes: boards, workers: workers)
-                contests.append((contestant, threads, try RandomPlay(batch, workers), []))
+        for contestant in Contestant.available {
+            for threads in threads {
+                let batch = try contestant.makeBatch(lanes: boards, workers: Workers(threads: threads))
+                contests.append((contestant, threads, try RandomPlay(batch), []))
             }
         }
         // The first round plays the boards to mid-game and fills the caches; it does not count.
-        for round in 0...plan.rounds {
+        for round in 0...rounds {
             for index in contests.indices {
-                let rate = try contests[index].play.measure(plan.time)
+                let rate = try contests[index].play.measure()
                 if round > 0 { contests[index].rates.append(rate) }
             }
         }
@@ -92,15 +69,14 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
     for contestant in Contestant.available {
         for threads in threads {
             for chunk in [64, 256, 4096] {
-                let workers = Workers(threads: threads, chunk: chunk)
+                // These numbers cover a partly used last block, several chunks and ended episodes.
                 let batch = try contestant.makeBatch(
-                    lanes: signatureRun.lanes, workers: workers)
-                let signature = try RandomPlay(batch, workers).signature(steps: signatureRun.steps)
+                    lanes: 1000, workers: Workers(threads: threads, chunk: chunk))
+                let signature = try RandomPlay(batch).signature(steps: 400)
                 let digits = String(signature, radix: 16)
                 signatures.append(
                     BenchmarkSignature(
-                        engine: contestant.name, threads: threads, chunk: chunk,
-                        play: contestant.play,
+                        engine: contestant.name, threads: threads, chunk: chunk, play: contestant.play,
                         signature: String(repeating: "0", count: 16 - digits.count) + digits))
             }
         }

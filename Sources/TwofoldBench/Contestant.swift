@@ -5,27 +5,23 @@ internal import TwofoldCore
 struct Contestant {
     /// The name in the reports.
     let name: String
-    /// The implementation of 2048's rules; nil for ``RowTableEngine``, the best scalar technique, and for Concentration.
-    var engine: Engine?
+    /// The implementation of 2048's rules. Concentration has only one.
+    var engine = Engine.automatic
     /// The game, and its size if that is not the default.
     var game = "2048"
     /// The declared reward; nil for the game's own.
     var reward: RewardSpec?
-    /// Whether the benchmark measures the engine's speed. The other engines have only a signature.
-    var isMeasured = true
 
     private static let all = [
         Contestant(name: "kernel, AVX2", engine: .avx2),
         Contestant(name: "kernel, baseline", engine: .baseline),
-        Contestant(name: "row tables"),
         Contestant(name: "reference", engine: .reference),
         Contestant(name: "kernel, AVX2, eight reward terms", engine: .avx2, reward: eightTerms),
         Contestant(name: "kernel, baseline, eight reward terms", engine: .baseline, reward: eightTerms),
-        Contestant(
-            name: "reference, eight reward terms", engine: .reference, reward: eightTerms, isMeasured: false),
+        Contestant(name: "reference, eight reward terms", engine: .reference, reward: eightTerms),
         Contestant(name: "3 x 3, kernel, AVX2", engine: .avx2, game: small),
         Contestant(name: "3 x 3, kernel, baseline", engine: .baseline, game: small),
-        Contestant(name: "3 x 3, reference", engine: .reference, game: small, isMeasured: false),
+        Contestant(name: "3 x 3, reference", engine: .reference, game: small),
         Contestant(name: concentration, game: concentration),
     ]
     private static let small = "2048 on 3 x 3"
@@ -50,11 +46,9 @@ struct Contestant {
     var play: String { reward == nil ? game : "\(game), eight reward terms" }
 
     func makeBatch(lanes: Int, workers: Workers) throws(EnvironmentError) -> Batch {
-        var options = BatchOptions(lanes: lanes, workers: workers)
+        var options = BatchOptions(lanes: lanes, workers: workers, engine: engine)
         options.reward = reward
         if game == Self.concentration { return try Batch(Concentration(.init()), options) }
-        guard let engine else { return try RowTableEngine.makeBatch(options) }
-        options.engine = engine
         var config = Game2048.Config()
         if game == Self.small { (config.rows, config.columns) = (3, 3) }
         return try Game2048(config).makeBatch(options)

@@ -6,7 +6,6 @@ internal import TwofoldCore
 /// longer than a step of the kernel, so it is never timed.
 final class RandomPlay {
     private let batch: Batch
-    private let workers: Workers
     private let stepReply: ArrayMemory
     private let actions: UnsafeMutableRawBufferPointer
     private let actionCount: Int
@@ -14,9 +13,8 @@ final class RandomPlay {
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
-    init(_ batch: Batch, _ workers: Workers) throws {
+    init(_ batch: Batch) throws {
         self.batch = batch
-        self.workers = workers
         let lanes = batch.lanes
         actionCount = batch.actions.count
         stepReply = try ArrayMemory(batch.stepArrays, lanes: lanes)
@@ -29,11 +27,11 @@ final class RandomPlay {
 
     deinit { actions.deallocate() }
 
-    /// Steps for about `time`, not counting the draws. Returns the boards stepped per second.
-    func measure(_ time: Duration) throws(EnvironmentError) -> Double {
+    /// Steps for about 0.2 s, not counting the draws. Returns the boards stepped per second.
+    func measure() throws(EnvironmentError) -> Double {
         var stepping = Duration.zero
         var steps = 0
-        while stepping < time {
+        while stepping < .milliseconds(200) {
             chooseActions()
             let start = clock.now
             try batch.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
@@ -68,7 +66,7 @@ final class RandomPlay {
         let draw = Draw(
             reply: stepReply.arrays, masks: batch.keys.actionMask, actions: actions, actionCount: actionCount,
             number: draws)
-        workers.run(lanes: batch.lanes, nanosecondsPerLane: 10) { range, _ in
+        batch.options.workers.run(lanes: batch.lanes, nanosecondsPerLane: 10) { range, _ in
             for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
                 draw.choose(first..<min(first + 64, range.upperBound))
             }

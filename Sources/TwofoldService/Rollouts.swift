@@ -105,22 +105,8 @@ final class Rollouts {
         switch source {
         case .actions, .random, .fixedOrder, .optimal: 0
         case .greedy, .ntuple: AfterstateMemory.bytes(batch)
-        case .expectimax(let wanted):
-            ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), service.limits.maxPolicyBytes)
+        case .expectimax: min(16 << 20, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
         }
-    }
-
-    /// Returns the memory in bytes that a rollout needs while it runs: its arrays, and a copy of the random
-    /// streams.
-    func workingBytes(_ request: RolloutRequest) -> Int {
-        BatchRollout.bytes(batch) + (request.policySeeds ? 16 * batch.lanes : 0)
-    }
-
-    private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
-        let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
-        // At least the smallest size, which is then refused if there is less room.
-        let usual = max(ExpectimaxPolicy.tableBytes.lowerBound, min(16 << 20, room))
-        return wanted.tableBytes == 0 ? usual : Int(clamping: wanted.tableBytes)
     }
 
     /// The size, in bytes, of the weights that `save(into:)` copies.
@@ -185,56 +171,36 @@ final class Rollouts {
         let plan = RolloutPlan(rollout, request, lanes: batch.lanes, maxSteps: maxSteps)
         try batch.checkSeeded()
         let isStopping: @Sendable () -> Bool = { [phase = service.phase] in phase.isStopping }
-        let lanes = 0..<batch.lanes
-        let before = request.policySeeds ? lanes.map { streams[$0] } : []
-        if request.policySeeds {
-            let seeds = ResetInput(seeds: payload)
-            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }
-        }
-        do throws(EnvironmentError) {
-            let memory = try replyMemory(plan.size)
-            let done = try rollout.run(
-                source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
-                steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
-                finalsRoom: plan.finals.lanes,
-                answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
-                searchEnd: Self.isSearch(request)
-                    ? Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping) : nil)
-            // The policy is kept only now, because a refused request changes nothing and releases its memory.
-            last = selected
-            return plan.reply(done, in: memory)
-        } catch {
-            // A refused request must not change the random streams.
-            for (lane, stream) in before.enumerated() { streams[lane] = stream }
-            throw error
-        }
+        let memory = try replyMemory(plan.size)
+        let done = try rollout.run(
+            source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
+            steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
+            finalsRoom: plan.finals.lanes,
+            answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: isStopping),
+            searchEnd: Deadline(after: service.limits.maxSearch, on: service.clock, or: isStopping))
+        // The policy is kept only now, because a refused request changes nothing and releases its memory.
+        last = selected
+        return plan.reply(done, in: memory)
     }
 
     /// Returns the source of a rollout's actions, and the policy to keep after the rollout.
     private func source(
         _ request: RolloutRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (BatchRollout.Source, Selected?) {
-        let lanes = batch.lanes
-        var expected = 0
-        var what = "the request has no arrays"
-        if case .actions = request.source {
-            guard !request.policySeeds else {
-                throw .invalid("policy_seed", "policy_seed does not apply to given actions")
-            }
-            (expected, what) = (Int(request.steps) * lanes, "actions, uint8 [\(request.steps), \(lanes)]")
-        } else if request.policySeeds {
-            (expected, what) = (8 * lanes, "policy_seeds, uint64 [\(lanes)]")
-        }
-        guard (payload?.count ?? 0) == expected else {
-            throw .invalid(
-                "payload",
-                "the rollout's payload has \(payload?.count ?? 0) bytes; expected \(expected): \(what)")
-        }
         guard let source = request.source else {
             throw .invalid(
                 "policy", "the rollout has neither actions nor a policy that this server knows")
         }
-        if case .actions = source { return (.actions(payload!), last) }
+        if case .actions = source {
+            guard let payload, payload.count == Int(request.steps) * batch.lanes else {
+                throw .invalid(
+                    "payload",
+                    "the rollout's payload has \(payload?.count ?? 0) bytes; expected actions, "
+                        + "uint8 [\(request.steps), \(batch.lanes)]")
+            }
+            return (.actions(payload), last)
+        }
+        guard payload == nil else { throw .noPayload }
         if let last, last.source == source { return (.policy(last.policy, streams), last) }
         let reservation = try reservePolicy(tableBytes(source))
         let policy = try makePolicy(source)
@@ -256,17 +222,9 @@ final class Rollouts {
             }
             return try NTuplePolicy(batch, network, workers: service.searchWorkers)
         case .expectimax(let wanted):
-            let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
-            let bytes = tableBytes(wanted)
-            guard bytes <= room else {
-                throw .exhausted(
-                    "table_bytes",
-                    "table_bytes is \(bytes); of the bytes that this server allows for a session's policy "
-                        + "(--max-policy-bytes), only \(room) are left")
-            }
             return try ExpectimaxPolicy(
                 batch, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
-                tableBytes: bytes, heuristic: try heuristic(wanted), workers: service.searchWorkers)
+                tableBytes: tableBytes(source), workers: service.searchWorkers)
         }
     }
 }
@@ -278,21 +236,4 @@ extension NTupleNetwork.Form {
             tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
             isSymmetric: form.symmetric)
     }
-}
-
-/// Reads the heuristic's weights from the request. Returns the standard weights if the request has none.
-private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(EnvironmentError) -> Heuristic {
-    var heuristic = Heuristic()
-    guard wanted.hasHeuristic else { return heuristic }
-    let sent = wanted.heuristic
-    heuristic.base = sent.base
-    heuristic.empty = sent.empty
-    heuristic.merges = sent.merges
-    heuristic.outer = .init(monotonicity: sent.outerMonotonicity, crowding: sent.outerCrowding)
-    heuristic.inner = .init(monotonicity: sent.innerMonotonicity, crowding: sent.innerCrowding)
-    heuristic.room = sent.room
-    guard heuristic.weights.allSatisfy({ $0.magnitude <= 1e9 }) else {
-        throw .invalid("heuristic", "a weight of the heuristic is not a number in -1e9...1e9")
-    }
-    return heuristic
 }

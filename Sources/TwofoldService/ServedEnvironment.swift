@@ -176,7 +176,7 @@ public final class ServedEnvironment {
             guard payload == nil else { throw .noPayload }
             return (.close(.init()), 0)
         case .rollout(let request):
-            let working = try reserveWorking(rollouts.workingBytes(request))
+            let working = try reserveWorking(BatchRollout.bytes(batch))
             defer { withExtendedLifetime(working) {} }
             let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
             return (.rollout(reply), size)

@@ -15,20 +15,11 @@ struct Bench: ParsableCommand {
             for 2048 on 3 x 3, and one for a reward of eight terms. They change only when behaviour changes.
             """)
 
-    @Option(help: "Number of boards in a batch. May be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
-    var boards: [Int] = []
+    @Option(help: "Number of boards in a batch. May be repeated.")
+    var boards = [1, 16, 256, 4096, 65_536, 1_048_576]
 
     @Option(help: "Number of rounds.")
     var rounds = 5
-
-    @Option(help: "Duration of each measurement, in milliseconds.")
-    var milliseconds = 200
-
-    @Option(
-        help: ArgumentHelp(
-            "Run only the measurements with this name, such as 'kernel, AVX2'.",
-            discussion: "A prefix is enough. Signatures are not printed."))
-    var only: String?
 
     @Flag(help: "Print JSON.")
     var json = false
@@ -44,24 +35,15 @@ struct Bench: ParsableCommand {
 
     func validate() throws {
         let limit = 1 << 40
-        guard boards.allSatisfy({ 1...limit ~= $0 }), rounds >= 1, milliseconds >= 1 else {
-            throw ValidationError(
-                "--boards must be in 1...\(limit); --rounds and --milliseconds must be at least 1")
+        guard boards.allSatisfy({ 1...limit ~= $0 }), rounds >= 1 else {
+            throw ValidationError("--boards must be in 1...\(limit); --rounds must be at least 1")
         }
     }
 
     func run() throws {
-        var plan = BenchmarkPlan(allThreads: availableProcessors())
-        if !boards.isEmpty { plan.sizes = boards }
-        plan.rounds = rounds
-        plan.time = .milliseconds(milliseconds)
-        plan.only = only ?? ""
-
-        let rows = signatureOnly ? [] : try benchmark(plan)
-        guard only == nil || !rows.isEmpty else {
-            throw ValidationError("--only is '\(only!)', but no measurement's name begins with it")
-        }
-        let signatures = only == nil ? try signatures(threads: plan.threads) : []
+        let threads = Set([1, availableProcessors()]).sorted()
+        let rows = signatureOnly ? [] : try benchmark(sizes: boards, threads: threads, rounds: rounds)
+        let signatures = try signatures(threads: threads)
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = .sortedKeys
@@ -78,18 +60,13 @@ struct Bench: ParsableCommand {
     }
 
     private func printTable(_ rows: [BenchmarkRow]) {
-        print("million steps per second, median (slowest to fastest round); x: relative to the row tables\n")
-        print("| boards | threads | engine | median | range | x |")
-        print("|---:|---:|---|---:|---:|---:|")
+        print("million steps per second, median (slowest to fastest round)\n")
+        print("| boards | threads | engine | median | range |")
+        print("|---:|---:|---|---:|---:|")
         for row in rows {
-            let opponent = rows.first {
-                $0.engine == "row tables" && $0.game == row.game && $0.boards == row.boards
-                    && $0.threads == row.threads
-            }
-            let ratio = opponent.map { decimal(row.median / $0.median, digits: 2) } ?? ""
             print(
                 "| \(row.boards) | \(row.threads) | \(row.engine) | \(millions(row.median)) "
-                    + "| \(millions(row.minimum)) to \(millions(row.maximum)) | \(ratio) |")
+                    + "| \(millions(row.minimum)) to \(millions(row.maximum)) |")
         }
         print("")
     }
@@ -103,13 +80,5 @@ struct Bench: ParsableCommand {
         }
     }
 
-    private func millions(_ rate: Double) -> String { decimal(rate / 1e6, digits: 3) }
-
-    private func decimal(_ value: Double, digits: Int) -> String {
-        var scale = 1
-        for _ in 0..<digits { scale *= 10 }
-        let scaled = Int((value * Double(scale)).rounded())
-        let fraction = String(scaled % scale)
-        return "\(scaled / scale)." + String(repeating: "0", count: digits - fraction.count) + fraction
-    }
+    private func millions(_ rate: Double) -> Double { (rate / 1000).rounded() / 1000 }
 }

@@ -35,7 +35,6 @@ extension Deadline {
 
     /// Expectimax in its simplest form, without tables.
     private struct PlainSearch {
-        let heuristic = Heuristic()
         let four: Double
         let tight: Int
 
@@ -51,11 +50,11 @@ extension Deadline {
             if layers < 0 || layers == 0 && afterstate.emptyCount > tight {
                 var value = 0.0
                 for line in 0..<4 {
-                    let weights = line == 0 || line == 3 ? heuristic.outer : heuristic.inner
-                    value += heuristic.value((0..<4).map { Int(afterstate[line * 4 + $0]) }, weights)
-                    value += heuristic.value((0..<4).map { Int(afterstate[$0 * 4 + line]) }, weights)
+                    let isOuter = line == 0 || line == 3
+                    value += Double(self.value((0..<4).map { Int(afterstate[line * 4 + $0]) }, isOuter))
+                    value += Double(self.value((0..<4).map { Int(afterstate[$0 * 4 + line]) }, isOuter))
                 }
-                return value - heuristic.room / Double(afterstate.emptyCount)
+                return value - 6500 / Double(afterstate.emptyCount)
             }
             var sum = 0.0
             for cell in 0..<16 where afterstate[cell] == 0 {
@@ -67,6 +66,19 @@ extension Deadline {
             }
             return sum / Double(afterstate.emptyCount)
         }
+
+        /// Returns the heuristic's value of a line of four exponents.
+        private func value(_ line: [Int], _ isOuter: Bool) -> Int {
+            let powers = line.map { $0 * $0 * $0 * $0 }
+            let tiles = line.filter { $0 > 0 }
+            var (pairs, rise, fall) = (0, 0, 0)
+            for (a, b) in zip(tiles, tiles.dropFirst()) where a == b { pairs += 1 }
+            for (a, b) in zip(powers, powers.dropFirst()) {
+                if a < b { rise += b - a } else { fall += a - b }
+            }
+            return 100_000 + 750 * line.count { $0 == 0 } + 2000 * pairs
+                - (isOuter ? 4 : 6) * min(rise, fall) - (isOuter ? 3 : 1) * powers.reduce(0, +)
+        }
     }
 
     @Test(arguments: [(1, 0, 0.1), (1, 6, 0.1), (2, 0, 0.1), (2, 3, 0.0), (2, 0, 1.0), (3, 0, 0.5)])
@@ -77,7 +89,7 @@ extension Deadline {
         let player = try Player(makeBoards(.init(fourProbability: four), lanes: lanes), seed: 7)
         _ = try player.play(RandomPolicy(), steps: 60)
         let policy = try ExpectimaxPolicy(
-            player.environment, depth: depth, extension: tight, tableBytes: 1 << 16, heuristic: .init(),
+            player.environment, depth: depth, extension: tight, tableBytes: 1 << 16,
             workers: Workers(threads: 2))
         let results = try player.play(policy, steps: 3)
         let plain = PlainSearch(four: four, tight: tight)
@@ -101,7 +113,7 @@ extension Deadline {
         func play(_ tableBytes: Int, _ threads: Int) throws -> Player.Results {
             let player = try Player(makeBoards(lanes: 20), seed: 8)
             let policy = try ExpectimaxPolicy(
-                player.environment, depth: 2, extension: 3, tableBytes: tableBytes, heuristic: .init(),
+                player.environment, depth: 2, extension: 3, tableBytes: tableBytes,
                 workers: Workers(threads: threads))
             return try player.play(policy, steps: 60)
         }
@@ -119,7 +131,7 @@ extension Deadline {
             try Player(makeBoards(config, lanes: 8), seed: 9)
         )
         let policy = try ExpectimaxPolicy(
-            late.environment, depth: 2, extension: 3, tableBytes: 1 << 14, heuristic: .init(),
+            late.environment, depth: 2, extension: 3, tableBytes: 1 << 14,
             workers: Workers(threads: 1))
         let error = #expect(throws: EnvironmentError.self) {
             try late.play(policy, steps: 5, until: .after(.seconds(-1)))
@@ -146,19 +158,16 @@ extension Deadline {
         for environment in [small, toy] {
             let error = #expect(throws: EnvironmentError.self) {
                 _ = try ExpectimaxPolicy(
-                    environment, depth: 2, extension: 3, tableBytes: 1 << 12, heuristic: .init(),
+                    environment, depth: 2, extension: 3, tableBytes: 1 << 12,
                     workers: Workers(threads: 1))
             }
             #expect(error?.field == "policy")
         }
         let board = try makeBoards(lanes: 1)
-        for (depth, tight, bytes, field) in [
-            (0, 0, 1 << 12, "depth"), (9, 0, 1 << 12, "depth"), (1, 17, 1 << 12, "extension"),
-            (1, 0, 100, "table_bytes"),
-        ] {
+        for (depth, tight, field) in [(0, 0, "depth"), (9, 0, "depth"), (1, 17, "extension")] {
             let error = #expect(throws: EnvironmentError.self) {
                 _ = try ExpectimaxPolicy(
-                    board, depth: depth, extension: tight, tableBytes: bytes, heuristic: .init(),
+                    board, depth: depth, extension: tight, tableBytes: 1 << 12,
                     workers: Workers(threads: 1))
             }
             #expect(error?.field == field)

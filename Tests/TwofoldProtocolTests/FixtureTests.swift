@@ -24,7 +24,7 @@ let messageTypes: [String: any Message.Type] = Dictionary(
         Twofold_V1_ConcentrationConfig.self, Twofold_V1_RolloutRequest.self,
         Twofold_V1_RolloutReply.self, Twofold_V1_GivenActions.self, Twofold_V1_RandomPolicy.self,
         Twofold_V1_FixedOrderPolicy.self, Twofold_V1_GreedyPolicy.self, Twofold_V1_OptimalPolicy.self,
-        Twofold_V1_ExpectimaxPolicy.self, Twofold_V1_Heuristic.self,
+        Twofold_V1_ExpectimaxPolicy.self,
         Twofold_V1_NTuplePolicy.self, Twofold_V1_PolicyRequest.self, Twofold_V1_PolicyReply.self,
         Twofold_V1_NTupleForm.self, Twofold_V1_NTuple.self, Twofold_V1_WeightsPiece.self,
         Twofold_V1_SavedSession.self, Twofold_V1_SavedFrames.self,

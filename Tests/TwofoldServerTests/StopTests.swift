@@ -111,10 +111,7 @@ import ZeroMQ
         let searchers = try (0..<3).map { _ in try player(lanes: 64) }
         for player in searchers {
             try player.send(
-                .rollout(steps: .max, maxPayloadBytes: 1 << 30) {
-                    $0.expectimax.depth = 8
-                    $0.expectimax.tableBytes = 1 << 20
-                })
+                .rollout(steps: .max, maxPayloadBytes: 1 << 30) { $0.expectimax.depth = 8 })
         }
         // These requests have no session. Each is answered in parts after a tenth of a second.
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)

@@ -88,17 +88,11 @@ import TwofoldTestSupport
         let budget = MemoryBudget(limit: 1 << 30)
         let session = try session(lanes: 1, budget)
         let before = budget.used
-        let tooDeep = Request.OneOf_Op.rollout(steps: 1) {
-            $0.expectimax.depth = 9
-            $0.expectimax.tableBytes = 500_000_000
-        }
+        let tooDeep = Request.OneOf_Op.rollout(steps: 1) { $0.expectimax.depth = 9 }
         #expect(throws: EnvironmentError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == before)
         // A stored policy stays reserved, and a refused policy does not change that.
-        let search = Request.OneOf_Op.rollout(steps: 1) {
-            $0.expectimax.depth = 1
-            $0.expectimax.tableBytes = 1 << 20
-        }
+        let search = Request.OneOf_Op.rollout(steps: 1) { $0.expectimax.depth = 1 }
         _ = try session.execute(search, payload: nil)
         #expect(budget.used >= before + 1 << 20)
         let after = budget.used
@@ -138,10 +132,7 @@ import TwofoldTestSupport
         let budget = MemoryBudget(limit: 1 << 30)
         let session = try session(lanes: 1, budget)
         let before = budget.used
-        let search = Request.OneOf_Op.rollout(steps: 1) {
-            $0.expectimax.depth = 1
-            $0.expectimax.tableBytes = 1 << 20
-        }
+        let search = Request.OneOf_Op.rollout(steps: 1) { $0.expectimax.depth = 1 }
         _ = try session.execute(search, payload: nil)
         #expect(budget.used >= before + 1 << 20)
         _ = try session.execute(network([0, 1]), payload: nil)

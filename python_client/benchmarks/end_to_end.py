@@ -116,7 +116,7 @@ def engines() -> list[figures.Row]:
     rates = {row["engine"]: row for row in found if row["game"] == "2048" and row["threads"] == 1}
     return [
         {"engine": name, "boards": 4096, "threads": 1, "rate": rates[name]["median"]}
-        for name in ("kernel, AVX2", "kernel, baseline", "row tables")
+        for name in ("kernel, AVX2", "kernel, baseline")
         if name in rates
     ]
 

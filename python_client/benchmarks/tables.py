@@ -188,12 +188,10 @@ class Bench:
         return table(self._split, columns, "r")
 
     def engines(self) -> str:
-        """Returns the table of the engines' rates, also relative to the scalar engine."""
-        scalar = self._engines[-1]["rate"]
+        """Returns the table of the engines' rates."""
         columns: Columns = {
             "engine": "{engine}",
             "million steps per second": lambda row: f"{row['rate'] / 1e6:.0f}",
-            "times row tables": lambda row: f"{row['rate'] / scalar:.1f}",
         }
         return table(self._engines, columns, "lr")
 

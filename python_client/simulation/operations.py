@@ -95,10 +95,9 @@ def served_rollout(choose: Random, boards: Boards) -> Operation:
     policy, max_steps = choose.choice(policies), choose.choice([1, 3, 10, 60])
     if policy is _SEARCH:
         max_steps = min(max_steps, 3)
-    seed = choose.choice([None, choose.randrange(2**32)])
 
     def execute(envs: Any, steps: int = max_steps) -> Any:
-        return envs.rollout(steps, policy, policy_seed=seed)
+        return envs.rollout(steps, policy)
 
     return _rollout(execute, max_steps)
 

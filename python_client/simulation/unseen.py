@@ -147,8 +147,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a search and a network may exceed the policy budget together",
             _ROLLOUTS,
-            "guard bytes <= room else {",
-            "guard bytes <= service.limits.maxPolicyBytes else {",
+            "service.limits.maxPolicyBytes - (network?.bytes ?? 0)",
+            "service.limits.maxPolicyBytes",
         ),
         Defect(
             "a session's second policy is not counted",
@@ -217,20 +217,6 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             _ROLLOUTS,
             "            }\n            last = nil\n",
             "            }\n",
-        ),
-        Defect(
-            "a refused rollout leaves the policy streams restarted",
-            _ROLLOUTS,
-            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n"
-            "        if request.policySeeds {\n"
-            "            let seeds = ResetInput(seeds: payload)\n"
-            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
-            "        }\n",
-            "        if request.policySeeds {\n"
-            "            let seeds = ResetInput(seeds: payload)\n"
-            "            for lane in lanes { streams.seed(lane, seeds.seed(lane)!) }\n"
-            "        }\n"
-            "        let before = request.policySeeds ? lanes.map { streams[$0] } : []\n",
         ),
         Defect(
             "a refused reset restarts the policy streams",

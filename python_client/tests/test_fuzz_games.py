@@ -382,10 +382,10 @@ class Program(RuleBasedStateMachine):
         self.plain, self.over = plain, over
         self.check(self.services.call("observe"))
 
-    @rule(steps=st.integers(1, 40), seed=SEEDS)
-    def rollout(self, steps: int, seed: int) -> None:
+    @rule(steps=st.integers(1, 40))
+    def rollout(self, steps: int) -> None:
         """Plays random legal actions, which the services choose."""
-        played = self.services.call("rollout", steps, "random", policy_seed=seed)
+        played = self.services.call("rollout", steps, "random")
         Program.steps += steps * self.num_envs
         Program.plain_steps += steps * len(self.plain)
         names = {

@@ -290,7 +290,7 @@ def test_an_interrupted_collect_of_a_single_environment_loses_nothing(
 DEEDS: dict[str, tuple[Callable[[Any, int], Any], int]] = {
     "step": (lambda envs, turn: envs.step(actions(turn)), 3),
     "observe": (lambda envs, turn: envs.observe(), 3),
-    "rollout": (lambda envs, turn: rolled(envs.rollout(2, "random", policy_seed=turn)), 31),
+    "rollout": (lambda envs, turn: rolled(envs.rollout(2, "random")), 31),
 }
 
 

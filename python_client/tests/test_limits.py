@@ -251,8 +251,8 @@ def test_a_request_without_memory_for_its_reply_is_refused_and_changes_nothing()
 
 def test_networks_and_tables_count_against_the_memory_of_all_sessions() -> None:
     network = twofold.policies.NTuple([[0, 1, 2, 3, 4]], [np.zeros(16**5, np.float32)])  # 4 MiB
-    search = twofold.policies.Expectimax(depth=1, table_bytes=6 << 20)
-    with Server("--max-bytes", str(10 << 20)) as server:
+    search = twofold.policies.Expectimax(depth=1)
+    with Server("--max-bytes", str(18 << 20)) as server:
         first, second = (Game2048VectorEnv(2, endpoint=server.ipc) for _ in range(2))
         first.reset(seed=0)
         second.reset(seed=0)

@@ -43,7 +43,7 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "random": lambda: resolve("random"),
     "fixed-order": lambda: resolve("fixed-order"),
     "greedy": lambda: resolve("greedy"),
-    "search": lambda: policies.Expectimax(depth=1, heuristic=policies.Heuristic(empty=700.0)),
+    "search": lambda: policies.Expectimax(depth=1, extension=2),
     "named search": lambda: resolve("expectimax:1"),
     "network": network,
     "named network": lambda: resolve(network()),

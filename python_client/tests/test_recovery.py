@@ -406,10 +406,9 @@ def last_legal(observations: Any, action_mask: Any) -> Any:
     return 3 - action_mask[:, ::-1].argmax(axis=1)
 
 
-def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
-    """Returns a hash of the rollout that begins with this step; the first rollout is seeded."""
-    seed = 5 if first == 0 and policy is not last_legal else None
-    rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
+def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any) -> int:
+    """Returns a hash of the rollout that begins with this step."""
+    rollout = envs.rollout(20, policy, infos=["score"])
     code = 0
     for array in (rollout.observations, rollout.actions, rollout.infos["score"]):
         code = zlib.crc32(np.ascontiguousarray(array).tobytes(), code)
@@ -432,7 +431,7 @@ def test_rollouts_continue_after_a_lost_server(
         for first in range(0, 160, 20):
             if first in (20, 40, 100):
                 own_server.replace()
-            assert rolled_out(envs, policy, first) == rolled_out(twin, policy, first), first
+            assert rolled_out(envs, policy) == rolled_out(twin, policy), first
             if first == 60:
                 assert one_step(envs, 1) == one_step(twin, 1)
         envs.close()
@@ -449,10 +448,10 @@ def test_each_rollout_is_replayed_with_its_own_network(limit: str) -> None:
         for seed in range(3):
             weights = np.random.default_rng(seed).random(256, np.float32)
             network = twofold.policies.NTuple([[0, 1]], [weights])
-            assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
+            assert rolled_out(envs, network) == rolled_out(twin, network)
         for _ in range(2):
             own_server.replace()
-            assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
+            assert rolled_out(envs, network) == rolled_out(twin, network)
         envs.close()
         twin.close()
 
@@ -478,7 +477,7 @@ def test_a_replay_may_take_more_requests_than_the_rollout(
     envs, twin = make(own_server.ipc, recover=True), make("private")
     for each in (envs, twin):
         each.reset(seed=3)
-    assert rolled_out(envs, "random", 1) == rolled_out(twin, "random", 1)
+    assert rolled_out(envs, "random") == rolled_out(twin, "random")
     own_server.replace()
     transmit = envs._session.link.transmit
 
@@ -653,14 +652,13 @@ def test_a_part_of_a_rollout_plays_its_own_actions_and_continues_the_streams() -
     assert envelope.Request.FromString(later.request).rollout.steps == 2
     assert later.payload == bytes(range(6, 12))
 
-    random = wire.RolloutRequest(steps=5, random={}, policy_seeds=True)
-    whole = whole._replace(request=envelope.Request(rollout=random).SerializeToString())
+    random = envelope.Request(rollout=wire.RolloutRequest(steps=5, random={}))
+    whole = Operation("rollout", random.SerializeToString(), None)
     for start in (0, 3):
         later = part(whole, start, 5)
         rollout = envelope.Request.FromString(later.request).rollout
         assert rollout.steps == 5 - start
-        assert rollout.policy_seeds == (start == 0)
-        assert later.payload == (whole.payload if start == 0 else None)
+        assert later.payload is None
 
 
 def test_a_recovery_that_takes_several_calls_continues_where_it_stopped(

@@ -210,7 +210,7 @@ def test_rollouts_continue_after_the_loss_of_the_server(own_server: Server) -> N
         envs.rollout(5, network)
     second = twofold.resume(first.token, recover=True)
     for policy in (network, "greedy"):
-        rollouts = [envs.rollout(5, policy, policy_seed=3) for envs in (second, twin)]
+        rollouts = [envs.rollout(5, policy) for envs in (second, twin)]
         own_server.replace()
         np.testing.assert_array_equal(rollouts[0].observations, rollouts[1].observations)
     np.testing.assert_array_equal(second.observe()[0], twin.observe()[0])

@@ -23,7 +23,6 @@ from twofold import errors, policies, rules
 from twofold.envs import rollouts
 from twofold.envs.rollout import Collected
 from twofold.policies import served_policies
-from twofold.v1 import rollout_pb2 as wire
 
 MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
@@ -157,15 +156,15 @@ def test_actions_in_a_dialect_are_0_or_as_given_where_no_action_is_legal(make: A
     np.testing.assert_array_equal(envs.rollout(3, actions=given).actions, given)
 
 
-def test_policy_seeds_apply_once_to_a_rollout_in_pieces(
+def test_a_rollout_in_pieces_continues_the_policys_streams(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(33), make(33)
     for one in (envs, twin):
         one.reset(seed=4)
-    whole = envs.rollout(100, "random", policy_seed=6)
+    whole = envs.rollout(100, "random")
     monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 5_000)
-    assert_same(twin.rollout(100, "random", policy_seed=6), whole)
+    assert_same(twin.rollout(100, "random"), whole)
 
 
 def test_random_follows_the_documented_recipe(make: Any) -> None:
@@ -184,23 +183,16 @@ def test_random_follows_the_documented_recipe(make: Any) -> None:
             assert tuple(data.observations[step + 1, lane].ravel()) == game.board
 
 
-def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -> None:
+def test_a_policys_actions_follow_the_boards_seeds(make: Any) -> None:
     envs = make(4)
 
-    def actions(**arguments: Any) -> Any:
-        envs.reset(seed=0)
-        return envs.rollout(50, "random", **arguments).actions
+    def actions(seed: int) -> Any:
+        envs.reset(seed=seed)
+        return envs.rollout(50, "random").actions
 
-    default = actions()
-    np.testing.assert_array_equal(actions(), default)
-    np.testing.assert_array_equal(actions(policy_seed=0), default)
-    np.testing.assert_array_equal(actions(policy_seed=[0, 1, 2, 3]), default)
-    other = actions(policy_seed=1)
-    assert (other != default).any()
-    # Lane 0 with seed 1 draws what lane 1 does with seed 0, until its board has another mask.
-    first = envs.reset(seed=5)[0].copy()
-    envs.rollout(30, "random", policy_seed=77)
-    np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
+    default = actions(0)
+    np.testing.assert_array_equal(actions(0), default)
+    assert (actions(1) != default).any()
 
 
 def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
@@ -209,7 +201,7 @@ def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
     envs, twin = make(40), make(40)
     envs.reset(seed=2)
     twin.reset(seed=2)
-    data = envs.rollout(200, "fixed-order", policy_seed=7)
+    data = envs.rollout(200, "fixed-order")
     first = data.action_masks[:-1].argmax(axis=2)
     np.testing.assert_array_equal(data.actions[data.valid], first[data.valid])
     assert_same(twin.rollout(200, actions=data.actions), data)
@@ -257,22 +249,6 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     assert one > greedy
     # 400 moves without a game over score about 7,000.
     assert two > 6000
-
-
-def test_a_search_uses_the_given_heuristic(make: Any) -> None:
-    heuristic = policies.Heuristic(*range(1, 9))
-    request = wire.RolloutRequest()
-    policies.Expectimax(heuristic=heuristic).write(request)
-    sent = {each.name: value for each, value in request.expectimax.heuristic.ListFields()}
-    assert sent == vars(heuristic)
-
-    played = []
-    for given in (None, policies.Heuristic(), policies.Heuristic(empty=-1e6)):
-        envs = make(16)
-        envs.reset(seed=0)
-        played.append(envs.rollout(20, policies.Expectimax(1, heuristic=given)).actions)
-    np.testing.assert_array_equal(played[0], played[1])
-    assert (played[0] != played[2]).any()
 
 
 def test_a_long_search_takes_several_requests(server: Server) -> None:
@@ -409,9 +385,6 @@ def test_a_network_beyond_the_servers_limit_is_refused_and_the_session_continues
         large = policies.NTuple([[0, 1, 2, 3]], [np.zeros(16**4, np.float32)])
         with pytest.raises(errors.ResourceExhausted, match="max-policy-bytes"):
             envs.rollout(1, large)
-        with pytest.raises(errors.ResourceExhausted) as caught:
-            envs.rollout(1, policies.Expectimax(table_bytes=1 << 20))
-        assert caught.value.field == "table_bytes"
         fits = policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
         assert envs.rollout(3, fits).actions.shape == (3, 2)
         assert envs.rollout(3, "expectimax").actions.shape == (3, 2)
@@ -490,7 +463,7 @@ def test_a_cancelled_rollout_leaves_the_environment_usable(
 @pytest.mark.parametrize(
     "play",
     [
-        lambda envs, steps, **more: envs.rollout(steps, "random", policy_seed=5, **more),
+        lambda envs, steps, **more: envs.rollout(steps, "random", **more),
         lambda envs, steps, **more: envs.rollout(steps, actions=np.ones((steps, 4), int), **more),
         lambda envs, steps, **more: envs.rollout(steps, lambda _, mask: mask.argmax(1), **more),
     ],
@@ -641,11 +614,7 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "actions": GOOD.astype(float)}, "actions", None),
         ({"steps": 2, "actions": np.add(GOOD, [0, 0, 4])}, "actions", 2),
         ({"steps": 2, "actions": GOOD - [0, 1, 0]}, "actions", 1),
-        ({"steps": 2, "policy": "random", "policy_seed": -1}, "policy_seed", None),
         ({"steps": 2**62, "policy": "random"}, "steps", None),
-        ({"steps": 2, "policy": "random", "policy_seed": [1, 2]}, "policy_seed", None),
-        ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", 1),
-        ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),
         ({"steps": 2, "policy": "random", "infos": ["no"]}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": "score"}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": None}, "infos", None),
@@ -671,9 +640,6 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.Expectimax(depth=0), "depth", None),
         (lambda: policies.Expectimax(depth=9), "depth", None),
         (lambda: policies.Expectimax(extension=17), "extension", None),
-        (lambda: policies.Expectimax(table_bytes=1), "table_bytes", None),
-        (lambda: policies.Expectimax(heuristic=5), "heuristic", None),  # type: ignore[arg-type]
-        (lambda: policies.Heuristic(base="high"), "base", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple(None, []), "tuples", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple([0], [TABLE]), "tuples", 0),  # type: ignore[list-item]
         (lambda: policies.NTuple([[0]], None), "weights", None),  # type: ignore[arg-type]
@@ -875,7 +841,7 @@ def test_a_rollout_works_through_gymnasiums_make(server: Server) -> None:
 
 
 def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
-    deep = policies.Expectimax(depth=8, extension=16, table_bytes=1 << 12)
+    deep = policies.Expectimax(depth=8, extension=16)
     with Server("--max-search-milliseconds", "100") as server:
         envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
         envs.reset(seed=0)

@@ -371,7 +371,6 @@ def test_a_policys_error_changes_nothing(policy: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        ({"policy": first_or_last_legal, "policy_seed": 1}, "policy_seed"),
         ({"policy": first_or_last_legal, "infos": ["no"]}, "infos"),
         ({"policy": first_or_last_legal, "infos": ["score", "score"]}, "infos"),
         ({"policy": first_or_last_legal, "actions": np.zeros((2, 16), int)}, "policy"),

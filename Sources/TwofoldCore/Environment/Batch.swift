@@ -48,7 +48,7 @@ public final class Batch {
     ///
     /// - Parameters:
     ///   - passes: Additional passes, which compute infos that only this game has.
-    package init<Rules: Game>(
+    init<Rules: Game>(
         _ game: Rules, _ options: BatchOptions, passes others: [any StepPass] = [],
         makeEngine: (BatchPlan<Rules>) throws(EnvironmentError) -> any BatchEngine
     ) throws(EnvironmentError) {

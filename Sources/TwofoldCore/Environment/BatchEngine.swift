@@ -1,4 +1,4 @@
-package import Platform
+internal import Platform
 
 /// The code that plays a batch's boards: the readable rules of any game, or the 2048 kernel. All engines produce the
 /// same bytes.
@@ -6,7 +6,7 @@ package import Platform
 /// An engine only plays: it steps and observes ranges of lanes, and starts, stores and loads single lanes. ``Batch``
 /// checks, seeds and restarts. Several workers may call an engine at the same time, for disjoint lanes. Each range
 /// starts at a multiple of 64 lanes.
-package protocol BatchEngine: AnyObject, Sendable {
+protocol BatchEngine: AnyObject, Sendable {
     /// The estimated time of a step for one lane on one thread.
     var nanosecondsPerLane: Int { get }
     /// The estimated time of an operation on a single lane.
@@ -43,12 +43,12 @@ package protocol BatchEngine: AnyObject, Sendable {
 }
 
 /// The arguments from which a batch makes the engine of a game.
-package struct BatchPlan<Rules: Game> {
-    package let game: Rules
-    package let options: BatchOptions
-    package let keys: BatchKeys
-    package let infos: Rules.Infos
-    package let phases: LanePhases
+struct BatchPlan<Rules: Game> {
+    let game: Rules
+    let options: BatchOptions
+    let keys: BatchKeys
+    let infos: Rules.Infos
+    let phases: LanePhases
     let stepArrays: [ArraySpec]
     let report: TransitionReport<Rules>
 }

@@ -52,7 +52,7 @@ package struct CallerStates: Sendable {
 
 /// Default implementations for any engine, which pass each lane's state through a record.
 extension BatchEngine {
-    package func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
+    func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
         for lane in 0..<lanes { try checkRecord(of: lane, in: states) }
     }
 
@@ -64,13 +64,13 @@ extension BatchEngine {
         }
     }
 
-    package func load(_ block: Range<Int>, from states: CallerStates, _ phases: LanePhases, worker: Int) {
+    func load(_ block: Range<Int>, from states: CallerStates, _ phases: LanePhases, worker: Int) {
         for lane in block {
             phases[lane] = states.withRecord(lane) { load(lane, from: $0, seed: nil) }
         }
     }
 
-    package func store(_ block: Range<Int>, into rest: CallerStates, _ phases: LanePhases) {
+    func store(_ block: Range<Int>, into rest: CallerStates, _ phases: LanePhases) {
         for lane in block { rest.store(lane) { store(lane, into: $0) } }
     }
 }

@@ -2,12 +2,11 @@
 /// into one tile of 32768. No other board type has this limit.
 ///
 ///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15       row r is bits 16r ..< 16r + 16
-public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
+struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     /// The exponents of all cells.
-    public var bits: UInt64
+    var bits: UInt64
 
-    @inlinable
-    public init(bits: UInt64) { self.bits = bits }
+    init(bits: UInt64) { self.bits = bits }
 
     /// Makes a board from 16 exponents, one byte each.
     init(_ exponents: UnsafePointer<UInt8>) {
@@ -16,17 +15,17 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     }
 
     /// Returns the exponents of a row, with the leftmost cell in the lowest bits.
-    @inlinable @inline(__always)
-    public func row(_ index: Int) -> Int { Int(truncatingIfNeeded: bits >> UInt64(16 * index)) & 0xffff }
+    @inline(__always)
+    func row(_ index: Int) -> Int { Int(truncatingIfNeeded: bits >> UInt64(16 * index)) & 0xffff }
 
     /// Makes a board from its four rows, from top to bottom.
-    @inlinable @inline(__always)
-    public init(_ r0: UInt16, _ r1: UInt16, _ r2: UInt16, _ r3: UInt16) {
+    @inline(__always)
+    init(_ r0: UInt16, _ r1: UInt16, _ r2: UInt16, _ r3: UInt16) {
         bits = UInt64(r0) | UInt64(r1) << 16 | UInt64(r2) << 32 | UInt64(r3) << 48
     }
 
-    @inlinable @inline(__always)
-    public var transposed: Bitboard {
+    @inline(__always)
+    var transposed: Bitboard {
         // a b     a c        First exchange b and c in each 2 x 2 block; they are 12 bits apart.
         // c d  ─► b d        Then exchange the blocks in the same way; they are 24 bits apart.
         let inner =
@@ -38,8 +37,8 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     }
 
     /// A mask of the empty cells. Bit 0 of each empty cell is 1; all other bits are 0.
-    @inlinable @inline(__always)
-    public var empties: UInt64 {
+    @inline(__always)
+    var empties: UInt64 {
         var filled = bits | bits >> 1
         filled |= filled >> 2
         return ~filled & 0x1111_1111_1111_1111
@@ -83,8 +82,8 @@ public final class SlideTables: @unchecked Sendable {
     }
 
     /// Returns the board after a slide to the left or to the right, and the merge score.
-    @inlinable @inline(__always)
-    public func slide(_ board: Bitboard, toRight: Bool) -> (board: Bitboard, score: Int32) {
+    @inline(__always)
+    func slide(_ board: Bitboard, toRight: Bool) -> (board: Bitboard, score: Int32) {
         let table = toRight ? right : left
         let (r0, r1, r2, r3) = (board.row(0), board.row(1), board.row(2), board.row(3))
         return (

@@ -85,7 +85,7 @@ public struct BatchRollout {
 
     /// Returns the number of bytes that a rollout needs while it runs, in addition to the arrays that it fills.
     public static func bytes(_ batch: Batch) -> Int {
-        ArrayMemory.size(batch.stepArrays, lanes: batch.lanes) + batch.lanes
+        ArrayMemory.size(batch.stepArrays, lanes: batch.lanes)
     }
 
     // MARK: the rollout

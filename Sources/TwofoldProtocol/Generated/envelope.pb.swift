@@ -126,156 +126,144 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
 
 /// One request. `session`, `epoch` and `seq` have a fixed width on the wire (16, 4 and 8 bytes), so a
 /// client can encode the header of a step once and then change only `seq`.
-public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
+public nonisolated struct Twofold_V1_Request: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
   /// 16 random bytes that the client draws for each session and keeps secret. Empty for requests that
   /// belong to no session (hello, expand, stats).
-  public var session: Data {
-    get {_storage._session}
-    set {_uniqueStorage()._session = newValue}
-  }
+  public var session: Data = Data()
 
   /// The number of the session's holder: 1 after create, and resume raises it. A request with an older epoch is
   /// refused: STALE_EPOCH. In a resume, 0 or the epoch to take over from.
-  public var epoch: UInt32 {
-    get {_storage._epoch}
-    set {_uniqueStorage()._epoch = newValue}
-  }
+  public var epoch: UInt32 = 0
 
   /// Position of this request in the session: create is 1, and each executed request adds one. A repeat of
   /// the last number with the same bytes gets the stored reply again; with other bytes, CONFLICT. A refused
   /// request uses no number. 0 in a resume, and for requests that belong to no session.
-  public var seq: UInt64 {
-    get {_storage._seq}
-    set {_uniqueStorage()._seq = newValue}
-  }
+  public var seq: UInt64 = 0
 
-  public var op: OneOf_Op? {
-    get {return _storage._op}
-    set {_uniqueStorage()._op = newValue}
-  }
+  public var op: Twofold_V1_Request.OneOf_Op? = nil
 
   public var hello: Twofold_V1_HelloRequest {
     get {
-      if case .hello(let v)? = _storage._op {return v}
+      if case .hello(let v)? = op {return v}
       return Twofold_V1_HelloRequest()
     }
-    set {_uniqueStorage()._op = .hello(newValue)}
+    set {op = .hello(newValue)}
   }
 
   public var create: Twofold_V1_CreateRequest {
     get {
-      if case .create(let v)? = _storage._op {return v}
+      if case .create(let v)? = op {return v}
       return Twofold_V1_CreateRequest()
     }
-    set {_uniqueStorage()._op = .create(newValue)}
+    set {op = .create(newValue)}
   }
 
   public var reset: Twofold_V1_ResetRequest {
     get {
-      if case .reset(let v)? = _storage._op {return v}
+      if case .reset(let v)? = op {return v}
       return Twofold_V1_ResetRequest()
     }
-    set {_uniqueStorage()._op = .reset(newValue)}
+    set {op = .reset(newValue)}
   }
 
   public var step: Twofold_V1_StepRequest {
     get {
-      if case .step(let v)? = _storage._op {return v}
+      if case .step(let v)? = op {return v}
       return Twofold_V1_StepRequest()
     }
-    set {_uniqueStorage()._op = .step(newValue)}
+    set {op = .step(newValue)}
   }
 
   public var observe: Twofold_V1_ObserveRequest {
     get {
-      if case .observe(let v)? = _storage._op {return v}
+      if case .observe(let v)? = op {return v}
       return Twofold_V1_ObserveRequest()
     }
-    set {_uniqueStorage()._op = .observe(newValue)}
+    set {op = .observe(newValue)}
   }
 
   public var afterstates: Twofold_V1_AfterstatesRequest {
     get {
-      if case .afterstates(let v)? = _storage._op {return v}
+      if case .afterstates(let v)? = op {return v}
       return Twofold_V1_AfterstatesRequest()
     }
-    set {_uniqueStorage()._op = .afterstates(newValue)}
+    set {op = .afterstates(newValue)}
   }
 
   public var close: Twofold_V1_CloseRequest {
     get {
-      if case .close(let v)? = _storage._op {return v}
+      if case .close(let v)? = op {return v}
       return Twofold_V1_CloseRequest()
     }
-    set {_uniqueStorage()._op = .close(newValue)}
+    set {op = .close(newValue)}
   }
 
   public var snapshot: Twofold_V1_SnapshotRequest {
     get {
-      if case .snapshot(let v)? = _storage._op {return v}
+      if case .snapshot(let v)? = op {return v}
       return Twofold_V1_SnapshotRequest()
     }
-    set {_uniqueStorage()._op = .snapshot(newValue)}
+    set {op = .snapshot(newValue)}
   }
 
   public var restore: Twofold_V1_RestoreRequest {
     get {
-      if case .restore(let v)? = _storage._op {return v}
+      if case .restore(let v)? = op {return v}
       return Twofold_V1_RestoreRequest()
     }
-    set {_uniqueStorage()._op = .restore(newValue)}
+    set {op = .restore(newValue)}
   }
 
   public var expand: Twofold_V1_ExpandRequest {
     get {
-      if case .expand(let v)? = _storage._op {return v}
+      if case .expand(let v)? = op {return v}
       return Twofold_V1_ExpandRequest()
     }
-    set {_uniqueStorage()._op = .expand(newValue)}
+    set {op = .expand(newValue)}
   }
 
   public var stats: Twofold_V1_StatsRequest {
     get {
-      if case .stats(let v)? = _storage._op {return v}
+      if case .stats(let v)? = op {return v}
       return Twofold_V1_StatsRequest()
     }
-    set {_uniqueStorage()._op = .stats(newValue)}
+    set {op = .stats(newValue)}
   }
 
   public var resume: Twofold_V1_ResumeRequest {
     get {
-      if case .resume(let v)? = _storage._op {return v}
+      if case .resume(let v)? = op {return v}
       return Twofold_V1_ResumeRequest()
     }
-    set {_uniqueStorage()._op = .resume(newValue)}
+    set {op = .resume(newValue)}
   }
 
   public var keepalive: Twofold_V1_KeepaliveRequest {
     get {
-      if case .keepalive(let v)? = _storage._op {return v}
+      if case .keepalive(let v)? = op {return v}
       return Twofold_V1_KeepaliveRequest()
     }
-    set {_uniqueStorage()._op = .keepalive(newValue)}
+    set {op = .keepalive(newValue)}
   }
 
   public var rollout: Twofold_V1_RolloutRequest {
     get {
-      if case .rollout(let v)? = _storage._op {return v}
+      if case .rollout(let v)? = op {return v}
       return Twofold_V1_RolloutRequest()
     }
-    set {_uniqueStorage()._op = .rollout(newValue)}
+    set {op = .rollout(newValue)}
   }
 
   public var policy: Twofold_V1_PolicyRequest {
     get {
-      if case .policy(let v)? = _storage._op {return v}
+      if case .policy(let v)? = op {return v}
       return Twofold_V1_PolicyRequest()
     }
-    set {_uniqueStorage()._op = .policy(newValue)}
+    set {op = .policy(newValue)}
   }
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -300,8 +288,6 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   }
 
   public init() {}
-
-  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 /// One reply. A result has the slot number of its request; an error has a separate slot.
@@ -534,342 +520,300 @@ nonisolated extension Twofold_V1_Request: SwiftProtobuf.Message, SwiftProtobuf._
   public static let protoMessageName: String = _protobuf_package + ".Request"
   public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}session\0\u{1}epoch\0\u{1}seq\0\u{2}\u{d}hello\0\u{1}create\0\u{1}reset\0\u{1}step\0\u{1}observe\0\u{1}afterstates\0\u{1}close\0\u{1}snapshot\0\u{1}restore\0\u{1}expand\0\u{1}stats\0\u{1}resume\0\u{1}keepalive\0\u{1}rollout\0\u{1}policy\0\u{b}reads_memory\0\u{c} \u{1}")
 
-  fileprivate class _StorageClass {
-    var _session: Data = Data()
-    var _epoch: UInt32 = 0
-    var _seq: UInt64 = 0
-    var _op: Twofold_V1_Request.OneOf_Op?
-
-      // This property is used as the initial default value for new instances of the type.
-      // The type itself is protecting the reference to its storage via CoW semantics.
-      // This will force a copy to be made of this reference when the first mutation occurs;
-      // hence, it is safe to mark this as `nonisolated(unsafe)`.
-      static nonisolated(unsafe) let defaultInstance = _StorageClass()
-
-    private init() {}
-
-    init(copying source: _StorageClass) {
-      _session = source._session
-      _epoch = source._epoch
-      _seq = source._seq
-      _op = source._op
-    }
-  }
-
-  fileprivate mutating func _uniqueStorage() -> _StorageClass {
-    if !isKnownUniquelyReferenced(&_storage) {
-      _storage = _StorageClass(copying: _storage)
-    }
-    return _storage
-  }
-
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    _ = _uniqueStorage()
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      while let fieldNumber = try decoder.nextFieldNumber() {
-        // The use of inline closures is to circumvent an issue where the compiler
-        // allocates stack space for every case branch when no optimizations are
-        // enabled. https://github.com/apple/swift-protobuf/issues/1034
-        switch fieldNumber {
-        case 1: try { try decoder.decodeSingularBytesField(value: &_storage._session) }()
-        case 2: try { try decoder.decodeSingularFixed32Field(value: &_storage._epoch) }()
-        case 3: try { try decoder.decodeSingularFixed64Field(value: &_storage._seq) }()
-        case 16: try {
-          var v: Twofold_V1_HelloRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .hello(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .hello(v)
-          }
-        }()
-        case 17: try {
-          var v: Twofold_V1_CreateRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .create(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .create(v)
-          }
-        }()
-        case 18: try {
-          var v: Twofold_V1_ResetRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .reset(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .reset(v)
-          }
-        }()
-        case 19: try {
-          var v: Twofold_V1_StepRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .step(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .step(v)
-          }
-        }()
-        case 20: try {
-          var v: Twofold_V1_ObserveRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .observe(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .observe(v)
-          }
-        }()
-        case 21: try {
-          var v: Twofold_V1_AfterstatesRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .afterstates(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .afterstates(v)
-          }
-        }()
-        case 22: try {
-          var v: Twofold_V1_CloseRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .close(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .close(v)
-          }
-        }()
-        case 23: try {
-          var v: Twofold_V1_SnapshotRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .snapshot(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .snapshot(v)
-          }
-        }()
-        case 24: try {
-          var v: Twofold_V1_RestoreRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .restore(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .restore(v)
-          }
-        }()
-        case 25: try {
-          var v: Twofold_V1_ExpandRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .expand(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .expand(v)
-          }
-        }()
-        case 26: try {
-          var v: Twofold_V1_StatsRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .stats(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .stats(v)
-          }
-        }()
-        case 27: try {
-          var v: Twofold_V1_ResumeRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .resume(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .resume(v)
-          }
-        }()
-        case 28: try {
-          var v: Twofold_V1_KeepaliveRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .keepalive(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .keepalive(v)
-          }
-        }()
-        case 29: try {
-          var v: Twofold_V1_RolloutRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .rollout(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .rollout(v)
-          }
-        }()
-        case 30: try {
-          var v: Twofold_V1_PolicyRequest?
-          var hadOneofValue = false
-          if let current = _storage._op {
-            hadOneofValue = true
-            if case .policy(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._op = .policy(v)
-          }
-        }()
-        default: break
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBytesField(value: &self.session) }()
+      case 2: try { try decoder.decodeSingularFixed32Field(value: &self.epoch) }()
+      case 3: try { try decoder.decodeSingularFixed64Field(value: &self.seq) }()
+      case 16: try {
+        var v: Twofold_V1_HelloRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .hello(let m) = current {v = m}
         }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .hello(v)
+        }
+      }()
+      case 17: try {
+        var v: Twofold_V1_CreateRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .create(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .create(v)
+        }
+      }()
+      case 18: try {
+        var v: Twofold_V1_ResetRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .reset(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .reset(v)
+        }
+      }()
+      case 19: try {
+        var v: Twofold_V1_StepRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .step(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .step(v)
+        }
+      }()
+      case 20: try {
+        var v: Twofold_V1_ObserveRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .observe(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .observe(v)
+        }
+      }()
+      case 21: try {
+        var v: Twofold_V1_AfterstatesRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .afterstates(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .afterstates(v)
+        }
+      }()
+      case 22: try {
+        var v: Twofold_V1_CloseRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .close(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .close(v)
+        }
+      }()
+      case 23: try {
+        var v: Twofold_V1_SnapshotRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .snapshot(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .snapshot(v)
+        }
+      }()
+      case 24: try {
+        var v: Twofold_V1_RestoreRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .restore(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .restore(v)
+        }
+      }()
+      case 25: try {
+        var v: Twofold_V1_ExpandRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .expand(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .expand(v)
+        }
+      }()
+      case 26: try {
+        var v: Twofold_V1_StatsRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .stats(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .stats(v)
+        }
+      }()
+      case 27: try {
+        var v: Twofold_V1_ResumeRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .resume(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .resume(v)
+        }
+      }()
+      case 28: try {
+        var v: Twofold_V1_KeepaliveRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .keepalive(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .keepalive(v)
+        }
+      }()
+      case 29: try {
+        var v: Twofold_V1_RolloutRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .rollout(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .rollout(v)
+        }
+      }()
+      case 30: try {
+        var v: Twofold_V1_PolicyRequest?
+        var hadOneofValue = false
+        if let current = self.op {
+          hadOneofValue = true
+          if case .policy(let m) = current {v = m}
+        }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.op = .policy(v)
+        }
+      }()
+      default: break
       }
     }
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every if/case branch local when no optimizations
-      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-      // https://github.com/apple/swift-protobuf/issues/1182
-      if !_storage._session.isEmpty {
-        try visitor.visitSingularBytesField(value: _storage._session, fieldNumber: 1)
-      }
-      if _storage._epoch != 0 {
-        try visitor.visitSingularFixed32Field(value: _storage._epoch, fieldNumber: 2)
-      }
-      if _storage._seq != 0 {
-        try visitor.visitSingularFixed64Field(value: _storage._seq, fieldNumber: 3)
-      }
-      switch _storage._op {
-      case .hello?: try {
-        guard case .hello(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
-      }()
-      case .create?: try {
-        guard case .create(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
-      }()
-      case .reset?: try {
-        guard case .reset(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
-      }()
-      case .step?: try {
-        guard case .step(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
-      }()
-      case .observe?: try {
-        guard case .observe(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
-      }()
-      case .afterstates?: try {
-        guard case .afterstates(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
-      }()
-      case .close?: try {
-        guard case .close(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
-      }()
-      case .snapshot?: try {
-        guard case .snapshot(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
-      }()
-      case .restore?: try {
-        guard case .restore(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
-      }()
-      case .expand?: try {
-        guard case .expand(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
-      }()
-      case .stats?: try {
-        guard case .stats(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
-      }()
-      case .resume?: try {
-        guard case .resume(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
-      }()
-      case .keepalive?: try {
-        guard case .keepalive(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
-      }()
-      case .rollout?: try {
-        guard case .rollout(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
-      }()
-      case .policy?: try {
-        guard case .policy(let v)? = _storage._op else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
-      }()
-      case nil: break
-      }
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if !self.session.isEmpty {
+      try visitor.visitSingularBytesField(value: self.session, fieldNumber: 1)
+    }
+    if self.epoch != 0 {
+      try visitor.visitSingularFixed32Field(value: self.epoch, fieldNumber: 2)
+    }
+    if self.seq != 0 {
+      try visitor.visitSingularFixed64Field(value: self.seq, fieldNumber: 3)
+    }
+    switch self.op {
+    case .hello?: try {
+      guard case .hello(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 16)
+    }()
+    case .create?: try {
+      guard case .create(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 17)
+    }()
+    case .reset?: try {
+      guard case .reset(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
+    }()
+    case .step?: try {
+      guard case .step(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 19)
+    }()
+    case .observe?: try {
+      guard case .observe(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 20)
+    }()
+    case .afterstates?: try {
+      guard case .afterstates(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 21)
+    }()
+    case .close?: try {
+      guard case .close(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 22)
+    }()
+    case .snapshot?: try {
+      guard case .snapshot(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 23)
+    }()
+    case .restore?: try {
+      guard case .restore(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 24)
+    }()
+    case .expand?: try {
+      guard case .expand(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 25)
+    }()
+    case .stats?: try {
+      guard case .stats(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 26)
+    }()
+    case .resume?: try {
+      guard case .resume(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 27)
+    }()
+    case .keepalive?: try {
+      guard case .keepalive(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 28)
+    }()
+    case .rollout?: try {
+      guard case .rollout(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 29)
+    }()
+    case .policy?: try {
+      guard case .policy(let v)? = self.op else { preconditionFailure() }
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 30)
+    }()
+    case nil: break
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   public static func ==(lhs: Twofold_V1_Request, rhs: Twofold_V1_Request) -> Bool {
-    if lhs._storage !== rhs._storage {
-      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
-        let _storage = _args.0
-        let rhs_storage = _args.1
-        if _storage._session != rhs_storage._session {return false}
-        if _storage._epoch != rhs_storage._epoch {return false}
-        if _storage._seq != rhs_storage._seq {return false}
-        if _storage._op != rhs_storage._op {return false}
-        return true
-      }
-      if !storagesAreEqual {return false}
-    }
+    if lhs.session != rhs.session {return false}
+    if lhs.epoch != rhs.epoch {return false}
+    if lhs.seq != rhs.seq {return false}
+    if lhs.op != rhs.op {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

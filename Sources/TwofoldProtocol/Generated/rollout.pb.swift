@@ -28,11 +28,7 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
 }
 
 /// Steps all boards at least once and at most `steps` times. It ends early when the reply has no room for another
-/// step, or after about 0.1 s; send another request for the remaining steps. The payload holds the array that is
-/// announced here, if any:
-///
-///   policy_seeds   uint64 [num_envs]          restarts the policy's streams with these seeds
-///   actions        uint8  [steps, num_envs]   the actions, instead of a policy
+/// step, or after about 0.1 s; send another request for the remaining steps.
 ///
 /// In AUTORESET_MODE_DISABLED a finished lane waits: its action is ignored, and its rows repeat.
 public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
@@ -48,8 +44,6 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
 
   /// Names of the infos to return after each step; CreateReply.step has all names.
   public var infos: [String] = []
-
-  public var policySeeds: Bool = false
 
   /// The source of the actions.
   public var source: Twofold_V1_RolloutRequest.OneOf_Source? = nil
@@ -172,7 +166,7 @@ public nonisolated struct Twofold_V1_RolloutReply: Sendable {
   fileprivate var _finals: Twofold_V1_PayloadLayout? = nil
 }
 
-/// The actions are in the payload.
+/// The actions are in the payload: uint8 [steps, num_envs].
 public nonisolated struct Twofold_V1_GivenActions: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -228,48 +222,6 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// If the search would end on an afterstate with at most this many empty cells, it looks one layer further;
   /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
-
-  /// Size of the table of computed values in bytes, 2^12 ... 2^34; 0 leaves the choice to the server.
-  public var tableBytes: UInt64 = 0
-
-  /// The weights of the heuristic that evaluates the last afterstates of the search; absent means the standard weights.
-  public var heuristic: Twofold_V1_Heuristic {
-    get {_heuristic ?? Twofold_V1_Heuristic()}
-    set {_heuristic = newValue}
-  }
-  /// Returns true if `heuristic` has been explicitly set.
-  public var hasHeuristic: Bool {self._heuristic != nil}
-  /// Clears the value of `heuristic`. Subsequent reads from it will return its default value.
-  public mutating func clearHeuristic() {self._heuristic = nil}
-
-  public var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  public init() {}
-
-  fileprivate var _heuristic: Twofold_V1_Heuristic? = nil
-}
-
-/// The weights of the sum over rows and columns (docs/reference/policies.md#expectimax).
-public nonisolated struct Twofold_V1_Heuristic: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  public var base: Double = 0
-
-  public var empty: Double = 0
-
-  public var merges: Double = 0
-
-  public var outerMonotonicity: Double = 0
-
-  public var outerCrowding: Double = 0
-
-  public var innerMonotonicity: Double = 0
-
-  public var innerCrowding: Double = 0
-
-  public var room: Double = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -410,7 +362,7 @@ fileprivate nonisolated let _protobuf_package = "twofold.v1"
 
 nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".RolloutRequest"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{3}policy_seeds\0\u{2}\u{c}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0\u{3}fixed_order\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}steps\0\u{3}max_payload_bytes\0\u{1}infos\0\u{2}\u{d}actions\0\u{1}random\0\u{1}greedy\0\u{1}expectimax\0\u{1}ntuple\0\u{1}optimal\0\u{3}fixed_order\0\u{b}policy_seeds\0\u{c}\u{4}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -421,7 +373,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
       case 1: try { try decoder.decodeSingularUInt32Field(value: &self.steps) }()
       case 2: try { try decoder.decodeSingularUInt64Field(value: &self.maxPayloadBytes) }()
       case 3: try { try decoder.decodeRepeatedStringField(value: &self.infos) }()
-      case 4: try { try decoder.decodeSingularBoolField(value: &self.policySeeds) }()
       case 16: try {
         var v: Twofold_V1_GivenActions?
         var hadOneofValue = false
@@ -532,9 +483,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     if !self.infos.isEmpty {
       try visitor.visitRepeatedStringField(value: self.infos, fieldNumber: 3)
     }
-    if self.policySeeds != false {
-      try visitor.visitSingularBoolField(value: self.policySeeds, fieldNumber: 4)
-    }
     switch self.source {
     case .actions?: try {
       guard case .actions(let v)? = self.source else { preconditionFailure() }
@@ -573,7 +521,6 @@ nonisolated extension Twofold_V1_RolloutRequest: SwiftProtobuf.Message, SwiftPro
     if lhs.steps != rhs.steps {return false}
     if lhs.maxPayloadBytes != rhs.maxPayloadBytes {return false}
     if lhs.infos != rhs.infos {return false}
-    if lhs.policySeeds != rhs.policySeeds {return false}
     if lhs.source != rhs.source {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
@@ -702,7 +649,7 @@ nonisolated extension Twofold_V1_GreedyPolicy: SwiftProtobuf.Message, SwiftProto
 
 nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   public static let protoMessageName: String = _protobuf_package + ".ExpectimaxPolicy"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{3}table_bytes\0\u{1}heuristic\0\u{1}extension\0")
+  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}depth\0\u{2}\u{3}extension\0\u{b}table_bytes\0\u{b}heuristic\0\u{c}\u{2}\u{1}\u{c}\u{3}\u{1}")
 
   public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -711,8 +658,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularUInt32Field(value: &self.depth) }()
-      case 2: try { try decoder.decodeSingularUInt64Field(value: &self.tableBytes) }()
-      case 3: try { try decoder.decodeSingularMessageField(value: &self._heuristic) }()
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.`extension`) }()
       default: break
       }
@@ -720,19 +665,9 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
   }
 
   public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    // The use of inline closures is to circumvent an issue where the compiler
-    // allocates stack space for every if/case branch local when no optimizations
-    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-    // https://github.com/apple/swift-protobuf/issues/1182
     if self.depth != 0 {
       try visitor.visitSingularUInt32Field(value: self.depth, fieldNumber: 1)
     }
-    if self.tableBytes != 0 {
-      try visitor.visitSingularUInt64Field(value: self.tableBytes, fieldNumber: 2)
-    }
-    try { if let v = self._heuristic {
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
-    } }()
     if self.`extension` != 0 {
       try visitor.visitSingularUInt32Field(value: self.`extension`, fieldNumber: 4)
     }
@@ -742,73 +677,6 @@ nonisolated extension Twofold_V1_ExpectimaxPolicy: SwiftProtobuf.Message, SwiftP
   public static func ==(lhs: Twofold_V1_ExpectimaxPolicy, rhs: Twofold_V1_ExpectimaxPolicy) -> Bool {
     if lhs.depth != rhs.depth {return false}
     if lhs.`extension` != rhs.`extension` {return false}
-    if lhs.tableBytes != rhs.tableBytes {return false}
-    if lhs._heuristic != rhs._heuristic {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension Twofold_V1_Heuristic: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  public static let protoMessageName: String = _protobuf_package + ".Heuristic"
-  public static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}base\0\u{1}empty\0\u{1}merges\0\u{3}outer_monotonicity\0\u{3}outer_crowding\0\u{3}inner_monotonicity\0\u{3}inner_crowding\0\u{1}room\0")
-
-  public mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularDoubleField(value: &self.base) }()
-      case 2: try { try decoder.decodeSingularDoubleField(value: &self.empty) }()
-      case 3: try { try decoder.decodeSingularDoubleField(value: &self.merges) }()
-      case 4: try { try decoder.decodeSingularDoubleField(value: &self.outerMonotonicity) }()
-      case 5: try { try decoder.decodeSingularDoubleField(value: &self.outerCrowding) }()
-      case 6: try { try decoder.decodeSingularDoubleField(value: &self.innerMonotonicity) }()
-      case 7: try { try decoder.decodeSingularDoubleField(value: &self.innerCrowding) }()
-      case 8: try { try decoder.decodeSingularDoubleField(value: &self.room) }()
-      default: break
-      }
-    }
-  }
-
-  public func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.base.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.base, fieldNumber: 1)
-    }
-    if self.empty.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.empty, fieldNumber: 2)
-    }
-    if self.merges.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.merges, fieldNumber: 3)
-    }
-    if self.outerMonotonicity.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.outerMonotonicity, fieldNumber: 4)
-    }
-    if self.outerCrowding.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.outerCrowding, fieldNumber: 5)
-    }
-    if self.innerMonotonicity.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.innerMonotonicity, fieldNumber: 6)
-    }
-    if self.innerCrowding.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.innerCrowding, fieldNumber: 7)
-    }
-    if self.room.bitPattern != 0 {
-      try visitor.visitSingularDoubleField(value: self.room, fieldNumber: 8)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  public static func ==(lhs: Twofold_V1_Heuristic, rhs: Twofold_V1_Heuristic) -> Bool {
-    if lhs.base != rhs.base {return false}
-    if lhs.empty != rhs.empty {return false}
-    if lhs.merges != rhs.merges {return false}
-    if lhs.outerMonotonicity != rhs.outerMonotonicity {return false}
-    if lhs.outerCrowding != rhs.outerCrowding {return false}
-    if lhs.innerMonotonicity != rhs.innerMonotonicity {return false}
-    if lhs.innerCrowding != rhs.innerCrowding {return false}
-    if lhs.room != rhs.room {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

@@ -14,8 +14,6 @@ final class ModelClient {
     private let number: Int
     private let owner: String?
     private var dice: Dice
-    /// The dice for features that were added later. With separate dice, most runs of older seeds stay the same.
-    private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
     /// The simulated nanoseconds after which a request without a reply is sent again.
@@ -67,7 +65,6 @@ final class ModelClient {
         self.owner = owner
         self.number = number
         dice = Dice(seed: seed &+ UInt64(number) &* 0x9e37_79b9)
-        laterDice = Dice(seed: seed ^ 0x6c61_7465_72)
         run.world.wake(number, at: dice.below(1_000_000))
     }
 
@@ -115,7 +112,7 @@ final class ModelClient {
                 return true
             }
             // Some clients resume only a session that no other client has resumed since.
-            let epoch = laterDice.once(in: 2) ? session.epoch : 0
+            let epoch = dice.once(in: 2) ? session.epoch : 0
             var request = Request(.resume(.init()), session: session.id.bytes, epoch: epoch)
             request.resume.holder = Data(dice.bytes(16))
             send(request, nil, Hold(session: session, epoch: 0, seq: 0), .resume)
@@ -130,21 +127,21 @@ final class ModelClient {
     }
 
     /// Returns a random request within the servers' size limits.
-    private func anyRequest(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
+    private func anyRequest(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
         let (op, payload) = ModelRequests.random(session, &dice)
         return payload?.count ?? 0 > run.world.servers.maxMessageBytes
             ? (.observe(.init()), nil) : (op, payload)
     }
 
     private func intrude(_ session: ModelSession) {
-        var (op, payload) = anyRequest(session, &laterDice)
-        var (epoch, seq) = (session.epoch, session.acknowledged + UInt64(laterDice.below(2)))
-        switch laterDice.below(4) {
+        var (op, payload) = anyRequest(session)
+        var (epoch, seq) = (session.epoch, session.acknowledged + UInt64(dice.below(2)))
+        switch dice.below(4) {
         case 0: (op, payload, epoch, seq) = (.create(session.create), nil, 1, 1)
         case 1:
             var resume = ResumeRequest()
-            resume.holder = Data(laterDice.bytes(16))
-            (op, payload, epoch, seq) = (.resume(resume), nil, laterDice.once(in: 2) ? 0 : epoch, 0)
+            resume.holder = Data(dice.bytes(16))
+            (op, payload, epoch, seq) = (.resume(resume), nil, dice.once(in: 2) ? 0 : epoch, 0)
         default: break
         }
         send(
@@ -160,14 +157,15 @@ final class ModelClient {
         if run.world.faults.isCalm { return send(request(.close(.init())), nil, hold) }
         if !session.wasReset {
             let (op, payload) =
-                laterDice.once(in: 4) ? ModelRequests.policy(session) : ModelRequests.reset(session, &dice)
+                dice.once(in: 4)
+                ? ModelRequests.policy(session, &dice) : ModelRequests.reset(session, &dice)
             return send(request(op), payload, hold)
         }
-        let (op, payload) = anyRequest(session, &dice)
+        let (op, payload) = anyRequest(session)
         switch dice.below(60) {
         case 0:
             if let last = hold.last {
-                if var other = last.payload, !other.isEmpty, laterDice.once(in: 2) {
+                if var other = last.payload, !other.isEmpty, dice.once(in: 2) {
                     other[other.count - 1] ^= 1
                     return send(last.request, other, hold, .wrong([.conflict]))
                 }

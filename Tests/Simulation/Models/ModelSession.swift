@@ -20,8 +20,6 @@ final class ModelSession {
     var epoch: UInt32 = 1
     /// Whether a client has sent a resume request.
     var mayHaveMoved = false
-    /// The dice for features that were added later. With separate dice, most runs of older seeds stay the same.
-    var later: Dice
     /// Whether many of the session's requests concern its n-tuple network.
     let isNetworked: Bool
     /// The size in bytes of the weights of the last network form, and the number of bytes that have been sent.
@@ -31,13 +29,12 @@ final class ModelSession {
         self.owner = owner
         let bytes = dice.bytes(16)
         id = bytes.withUnsafeBytes { SessionID(bytes: $0)! }
-        later = Dice(seed: bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
-        isNetworked = later.once(in: 4)
+        isNetworked = dice.once(in: 4)
         if let fork {
-            create = ModelGames.changed(fork.create, &later)
+            create = ModelGames.changed(fork.create, &dice)
             snapshot = fork.snapshot
         } else {
-            create = ModelGames.varied(Self.boards(&dice), &later)
+            create = ModelGames.varied(Self.boards(&dice), &dice)
         }
     }
 
@@ -177,15 +174,15 @@ enum ModelRequests {
         switch dice.below(100) {
         case 0..<62:
             let actions = actions(session, lanes, &dice)
-            if session.isNetworked, session.later.once(in: 10) { return policy(session) }
+            if session.isNetworked, dice.once(in: 10) { return policy(session, &dice) }
             return (.step(.init()), actions)
         case 62..<70: return rollout(session, &dice)
         case 70..<77: return reset(session, &dice)
         case 77..<80: return (.observe(.init()), nil)
         case 80..<82: return (.afterstates(.init()), nil)
-        case 82..<85: return snapshot(session)
+        case 82..<85: return snapshot(session, &dice)
         case 85..<89: return restore(session, &dice)
-        case 89..<91: return policy(session)
+        case 89..<91: return policy(session, &dice)
         case 91..<93: return (.keepalive(.init()), nil)
         case 93..<95: return (.step(.init()), dice.bytes(lanes))
         case 95..<96: return (.step(.init()), nil)
@@ -203,11 +200,11 @@ enum ModelRequests {
         request.seeds = true
         var payload = bytes(of: (0..<session.lanes).map { _ in dice.next() })
         guard session.wasReset, session.acknowledged > 3 else { return (.reset(request), payload) }
-        if session.later.once(in: 6) { (request.seeds, payload) = (false, []) }
+        if dice.once(in: 6) { (request.seeds, payload) = (false, []) }
         if dice.once(in: 2) {
             request.mask = true
             // A mask value of 2 resets a lane, which keeps its random stream. A 3 is refused.
-            let most = [2, 2, 2, 3, 3, 4][session.later.below(6)]
+            let most = [2, 2, 2, 3, 3, 4][dice.below(6)]
             payload += (0..<session.lanes).map { _ in UInt8(dice.below(2)) }
             if most > 2 { payload[payload.count - 1] = UInt8(most - 1) }
         }
@@ -218,7 +215,7 @@ enum ModelRequests {
         var request = RolloutRequest()
         request.steps = UInt32(1 + dice.below(12))
         request.maxPayloadBytes = 1 << 16
-        if session.later.once(in: 4) { request.infos = ["episode_length"] }
+        if dice.once(in: 4) { request.infos = ["episode_length"] }
         switch dice.below(4) {
         case 0:
             request.actions = .init()
@@ -227,20 +224,19 @@ enum ModelRequests {
         case 2: request.ntuple = .init()
         default: request.random = .init()
         }
-        switch session.later.below(6) {
+        switch dice.below(6) {
         case 0: request.fixedOrder = .init()
         case 1...3 where session.isNetworked: request.ntuple = .init()
         default: break
         }
-        guard dice.once(in: 2) else { return (.rollout(request), nil) }
-        request.policySeeds = true
-        return (.rollout(request), bytes(of: (0..<session.lanes).map { _ in dice.next() }))
+        return (.rollout(request), nil)
     }
 
-    private static func snapshot(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
-        guard session.later.once(in: 2) else { return (.snapshot(.init()), nil) }
-        let count = 1 + session.later.below(session.lanes)
-        return (.snapshot(.init()), bytes(of: some(count, of: session)))
+    private static func snapshot(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?)
+    {
+        guard dice.once(in: 2) else { return (.snapshot(.init()), nil) }
+        let count = 1 + dice.below(session.lanes)
+        return (.snapshot(.init()), bytes(of: some(count, of: session, &dice)))
     }
 
     private static func restore(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
@@ -250,11 +246,11 @@ enum ModelRequests {
         var payload: [UInt8] = []
         // The third number of a snapshot is its number of boards.
         let held = Int(snapshot[16])
-        if held != session.lanes || session.later.once(in: 3) {
-            let count = 1 + session.later.below(session.lanes)
+        if held != session.lanes || dice.once(in: 3) {
+            let count = 1 + dice.below(session.lanes)
             (request.count, request.lanes, request.rows) = (UInt64(count), true, true)
-            payload = bytes(of: some(count, of: session))
-            payload += bytes(of: (0..<count).map { _ in UInt64(session.later.below(held)) })
+            payload = bytes(of: some(count, of: session, &dice))
+            payload += bytes(of: (0..<count).map { _ in UInt64(dice.below(held)) })
         }
         guard dice.once(in: 3) else { return (.restore(request), payload + snapshot) }
         request.seeds = true
@@ -264,15 +260,15 @@ enum ModelRequests {
     }
 
     /// Returns a random selection of lanes in random order.
-    private static func some(_ count: Int, of session: ModelSession) -> [UInt64] {
-        Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
+    private static func some(_ count: Int, of session: ModelSession, _ dice: inout Dice) -> [UInt64] {
+        Array((0..<UInt64(session.lanes)).shuffled(using: &dice).prefix(count))
     }
 
     /// Returns a policy request that sends the network's form, or its weights in one or two parts.
-    static func policy(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
+    static func policy(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         var request = PolicyRequest()
-        guard session.network.sent < session.network.bytes, !session.later.once(in: 10) else {
-            request.network = form(session)
+        guard session.network.sent < session.network.bytes, !dice.once(in: 10) else {
+            request.network = form(session, &dice)
             session.network.sent = 0
             session.network.bytes = request.network.tuples.reduce(0) { bytes, tuple in
                 bytes + tuple.cells.reduce(4) { size, _ in size * Int(request.network.exponents) }
@@ -281,29 +277,29 @@ enum ModelRequests {
         }
         request.weights.offset = UInt64(session.network.sent)
         var count = (session.network.bytes - session.network.sent) / 4
-        if count > 1, session.network.sent == 0, session.later.once(in: 3) { count /= 2 }
+        if count > 1, session.network.sent == 0, dice.once(in: 3) { count /= 2 }
         session.network.sent += 4 * count
         // Random float32 weights between 64 and 256.
         return (
             .policy(request),
             (0..<count).flatMap { _ in
-                session.later.bytes(2) + [
-                    UInt8(0x80 | session.later.below(128)), 0x42 + UInt8(session.later.below(2)),
+                dice.bytes(2) + [
+                    UInt8(0x80 | dice.below(128)), 0x42 + UInt8(dice.below(2)),
                 ]
             }
         )
     }
 
-    private static func form(_ session: ModelSession) -> NTupleForm {
+    private static func form(_ session: ModelSession, _ dice: inout Dice) -> NTupleForm {
         var form = NTupleForm()
-        for _ in 0...session.later.below(2) {
+        for _ in 0...dice.below(2) {
             var tuple = Twofold_V1_NTuple()
-            let cells = (0..<UInt8(session.cells)).shuffled(using: &session.later)
-            tuple.cells = Data(cells.prefix(1 + session.later.below(3)))
+            let cells = (0..<UInt8(session.cells)).shuffled(using: &dice)
+            tuple.cells = Data(cells.prefix(1 + dice.below(3)))
             form.tuples.append(tuple)
         }
-        form.exponents = UInt32(3 + session.later.below(4))
-        form.symmetric = session.later.once(in: 2)
+        form.exponents = UInt32(3 + dice.below(4))
+        form.symmetric = dice.once(in: 2)
         return form
     }
 }

@@ -230,11 +230,6 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             lanes = Array(repeating: nil, count: lanes.count)
             return nil
         }
-        if request.policySeeds {
-            for (lane, seed) in Self.numbers(payload).enumerated() {
-                lanes[lane]?.policy = .policy(seed: UInt64(bitPattern: Int64(seed)))
-            }
-        }
         let wasKnown = isKnown
         var (frames, rows, finals) = (lanes.indices.map(row), [Row?](), [Row?]())
         for step in 0..<Int(done.steps) {

@@ -69,16 +69,12 @@ extension Oracle {
         _ question: Question, _ result: Reply.OneOf_Result, _ payload: [UInt8], _ record: Record
     ) {
         guard var op = question.request.op, record.twin != nil else { return }
+        var bytes = question.payload
         if case .rollout(var asked) = op, case .rollout(let done) = result {
             asked.steps = done.steps
             op = .rollout(asked)
-        }
-        let bytes = question.payload.map { bytes in
-            if case .rollout(let asked) = op, case .actions = asked.source {
-                // The actions follow the seeds, which given actions do not have.
-                return Array(bytes.prefix(Int(asked.steps) * Int(record.create.numEnvs)))
-            }
-            return bytes
+            // The actions of the steps that the server completed.
+            bytes = bytes.map { Array($0.prefix(Int(done.steps) * Int(record.create.numEnvs))) }
         }
         let answer = twin.execute(op, bytes, of: &record.twin!)
         if case .rollout(let done) = answer.result, case .rollout(let expected) = result,

@@ -41,19 +41,16 @@ final class Servers {
         var limits = Limits()
         limits.maxSessions = world.dice.once(in: 4) ? 2 + world.dice.below(5) : 1000
         limits.maxBoards = world.dice.once(in: 4) ? 100 + world.dice.below(300) : 1 << 20
-        limits.maxBytes = world.dice.once(in: 6) ? 1_000_000 : 1 << 28
-        limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
-        var later = Dice(seed: world.seed ^ 0x6b65_7973)
-        if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
-        // A slow request or a pause can last longer than such a short timeout.
-        if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
-        if later.once(in: 4) { limits.maxMessageBytes = 2000 }
         // With less memory, it is used up more often just when an open session needs its reserve.
-        if limits.maxBytes == 1_000_000, later.once(in: 2) {
-            limits.maxBytes = 100_000 + later.below(400_000)
-        }
+        let little = world.dice.once(in: 2) ? 1_000_000 : 100_000 + world.dice.below(400_000)
+        limits.maxBytes = world.dice.once(in: 6) ? little : 1 << 28
+        // A slow request or a pause can last longer than the shorter timeouts.
+        let timeout = world.dice.once(in: 3) ? 1 + world.dice.below(4) : 20 + world.dice.below(100)
+        limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(timeout)
+        if world.dice.once(in: 4) { limits.maxSessionsPerClient = 1 + world.dice.below(3) }
+        if world.dice.once(in: 4) { limits.maxMessageBytes = 2000 }
+        limits.maxPolicyBytes = 1 << 22
         settings.limits = limits
-        settings.limits.maxPolicyBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
     }

@@ -13,107 +13,39 @@ internal import Platform
 /// it. All lanes of the worker share the table, because a value depends only on this key. The table lives as long as
 /// the policy. It saves time but never changes which action is chosen.
 public final class ExpectimaxPolicy: Policy {
-    /// The allowed values of `depth`, the number of layers of moves.
-    public static let depths = 1...8
-    /// The allowed values of `extension`. A search continues for one more layer on afterstates with at most `extension`
-    /// empty cells; 0 means never.
-    public static let extensions = 0...16
-    /// The allowed values of `tableBytes`, the total size of all workers' tables in bytes.
-    public static let tableBytes = (1 << 12)...(1 << 34)
-    /// The size in bytes of the heuristic's tables, which ``tableBytes`` does not include.
-    public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
-
     private let workers: Workers
     private let searchers: [Searcher]
 
-    /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4 or an argument is out
-    /// of range.
+    /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4, or if `depth` or
+    /// `extension` is out of range. `tableBytes` is the total size of all workers' tables.
     public init(
-        _ batch: Batch, depth: Int, extension: Int, tableBytes: Int,
-        heuristic: Heuristic, workers: Workers
+        _ batch: Batch, depth: Int, extension: Int, tableBytes: Int, workers: Workers
     ) throws(EnvironmentError) {
         guard let game = batch.game as? Game2048, game.config.rows == 4, game.config.columns == 4
         else {
             throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
         }
-        guard Self.depths.contains(depth) else {
-            throw .invalid("depth", "depth is \(depth); it must be in 1...\(Self.depths.upperBound)")
+        guard (1...8).contains(depth) else {
+            throw .invalid("depth", "depth is \(depth); it must be in 1...8")
         }
-        guard Self.extensions.contains(`extension`) else {
-            throw .invalid(
-                "extension",
-                "extension is \(`extension`); it must be in 0...\(Self.extensions.upperBound)")
-        }
-        guard Self.tableBytes.contains(tableBytes) else {
-            throw .invalid(
-                "table_bytes",
-                "table_bytes is \(tableBytes); it must be in \(Self.tableBytes.lowerBound)..."
-                    + "\(Self.tableBytes.upperBound)")
+        guard (0...16).contains(`extension`) else {
+            throw .invalid("extension", "extension is \(`extension`); it must be in 0...16")
         }
         self.workers = workers
-        let values = HeuristicTable(heuristic)
         searchers = try (0..<workers.threads).map { _ throws(EnvironmentError) in
             try Searcher(
-                values, fourProbability: Float(game.config.fourProbability), depth: depth,
-                extension: `extension`,
-                tableBytes: tableBytes / workers.threads)
+                fourProbability: Float(game.config.fourProbability), depth: depth,
+                extension: `extension`, tableBytes: tableBytes / workers.threads)
         }
     }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         let searchers = searchers
         try workers.search(lanes: view.lanes, until: deadline) { lane, worker in
-            var mask: UInt8 = 0
-            view.forEachLegal(lane) { mask |= 1 << $0 }
-            let board = Bitboard(
-                (view.observations + lane * 16).assumingMemoryBound(to: UInt8.self))
-            guard mask != 0 else {
-                view.choose(0, lane: lane)
-                return true
-            }
-            guard let action = searchers[worker].best(board, mask: mask, until: deadline) else {
-                return false
-            }
+            guard let action = searchers[worker].best(lane, view, until: deadline) else { return false }
             view.choose(action, lane: lane)
             return true
         }
-    }
-}
-
-/// Tables of the ``Heuristic``: its value for each line of four exponents, and its cost for each number of empty cells.
-///
-/// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes after init.
-private final class HeuristicTable: @unchecked Sendable {
-    private let outer: UnsafeMutablePointer<Float>
-    private let inner: UnsafeMutablePointer<Float>
-    private let roomCosts: UnsafeMutablePointer<Float>
-
-    init(_ heuristic: Heuristic) {
-        outer = .allocate(capacity: 65_536)
-        inner = .allocate(capacity: 65_536)
-        roomCosts = .allocate(capacity: 17)
-        for row in 0..<65_536 {
-            let line = (0..<4).map { row >> (4 * $0) & 15 }
-            outer[row] = Float(heuristic.value(line, heuristic.outer))
-            inner[row] = Float(heuristic.value(line, heuristic.inner))
-        }
-        for empties in 0...16 { roomCosts[empties] = Float(heuristic.roomCost(empties: empties)) }
-    }
-
-    deinit {
-        outer.deallocate()
-        inner.deallocate()
-        roomCosts.deallocate()
-    }
-
-    @inline(__always)
-    func value(_ board: Bitboard, empties: Int) -> Float {
-        let columns = board.transposed
-        let rowValue =
-            outer[board.row(0)] + inner[board.row(1)] + inner[board.row(2)] + outer[board.row(3)]
-        let columnValue =
-            outer[columns.row(0)] + inner[columns.row(1)] + inner[columns.row(2)] + outer[columns.row(3)]
-        return rowValue + columnValue - roomCosts[empties]
     }
 }
 
@@ -128,7 +60,7 @@ private final class Searcher: @unchecked Sendable {
         var depth: UInt32
     }
 
-    private let values: HeuristicTable
+    private let heuristic = Heuristic.shared
     private let slides = SlideTables.shared
     private let fourProbability: Float
     private let depth: Int
@@ -143,33 +75,29 @@ private final class Searcher: @unchecked Sendable {
     private var isLate = false
 
     init(
-        _ values: HeuristicTable, fourProbability: Float, depth: Int, extension: Int, tableBytes: Int
+        fourProbability: Float, depth: Int, extension: Int, tableBytes: Int
     ) throws(EnvironmentError) {
-        self.values = values
         self.fourProbability = fourProbability
         self.depth = depth
         self.extension = `extension`
         let count = max(16, tableBytes / MemoryLayout<Entry>.stride)
         let bits = Int.bitWidth - 1 - count.leadingZeroBitCount
         shift = UInt64(64 - bits)
-        memory = try OwnedMemory(byteCount: MemoryLayout<Entry>.stride << bits, for: "table_bytes")
+        memory = try OwnedMemory(byteCount: MemoryLayout<Entry>.stride << bits, for: "policy")
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 
-    /// Returns the best action in the mask, or nil if the deadline passes before the search ends. If several actions
-    /// are equally good, returns the one with the lowest number.
-    func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
+    /// Returns the best action of a lane, or nil if the deadline passes before the search ends. If several actions are
+    /// equally good, returns the one with the lowest number; if no action is legal, 0.
+    func best(_ lane: Int, _ view: PolicyView, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false
-        var best = -Float.infinity
-        var chosen = mask.trailingZeroBitCount
-        for action in 0..<4 where mask & (1 << action) != 0 {
+        let board = Bitboard((view.observations + lane * 16).assumingMemoryBound(to: UInt8.self))
+        var (best, chosen) = (-Float.infinity, 0)
+        view.forEachLegal(lane) { action in
             let (afterstate, score) = slide(board, action)
             let value = Float(score) + expected(afterstate, depth - 1)
-            if value > best {
-                best = value
-                chosen = action
-            }
+            if value > best { (best, chosen) = (value, action) }
         }
         return isLate ? nil : chosen
     }
@@ -185,7 +113,7 @@ private final class Searcher: @unchecked Sendable {
     private func expected(_ afterstate: Bitboard, _ layers: Int) -> Float {
         let empties = afterstate.empties
         if layers < 0 || layers == 0 && empties.nonzeroBitCount > self.extension {
-            return values.value(afterstate, empties: empties.nonzeroBitCount)
+            return heuristic.value(afterstate, empties: empties.nonzeroBitCount)
         }
         let place = Int((afterstate.bits &* 0x9e37_79b9_7f4a_7c15 &+ UInt64(layers)) >> shift)
         if entries[place].board == afterstate.bits, entries[place].depth == layers + 1 {
@@ -221,23 +149,16 @@ private final class Searcher: @unchecked Sendable {
 
     /// Returns the value of the best move on a board; 0 if no action is legal.
     private func bestValue(_ board: Bitboard, _ layers: Int) -> Float {
-        var best: Float = 0
-        var isStuck = true
+        var best = -Float.infinity
         let columns = board.transposed
         for toRight in [false, true] {
             let (afterstate, score) = slides.slide(board, toRight: toRight)
-            if afterstate != board {
-                let value = Float(score) + expected(afterstate, layers - 1)
-                best = isStuck ? value : max(best, value)
-                isStuck = false
-            }
+            if afterstate != board { best = max(best, Float(score) + expected(afterstate, layers - 1)) }
             let (slid, columnsScore) = slides.slide(columns, toRight: toRight)
             if slid != columns {
-                let value = Float(columnsScore) + expected(slid.transposed, layers - 1)
-                best = isStuck ? value : max(best, value)
-                isStuck = false
+                best = max(best, Float(columnsScore) + expected(slid.transposed, layers - 1))
             }
         }
-        return best
+        return best == -.infinity ? 0 : best
     }
 }

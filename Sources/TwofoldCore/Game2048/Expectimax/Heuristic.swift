@@ -1,65 +1,58 @@
-/// The weights that determine the value of an afterstate at the end of a search. A line is a row or column. The value
-/// of the afterstate is the sum of the values of its lines, minus `room` divided by the number of empty cells on the
-/// board. The value of a line is the sum of these parts, where a and b are exponents of its cells:
+/// The values of afterstates at the end of a search. A line is a row or column. The value of an afterstate is the sum of
+/// the values of its lines, minus 6500 divided by the number of empty cells on the board. The value of a line is the sum
+/// of these parts, where a and b are exponents of its cells:
 ///
-///     base                                 so that a board in play beats a finished one
-///     + empty         x empty cells
-///     + merges        x pairs of equal neighbours (empty cells between them don't count)
+///     100,000                              so that a board in play beats a finished one
+///     + 750           x empty cells
+///     + 2000          x pairs of equal neighbours (empty cells between them don't count)
 ///     - monotonicity  x min(rise, fall)    the sums of |a^4 - b^4| over neighbours a < b and over a > b
 ///     - crowding      x sum of a^4         of the cells
 ///
 /// Monotonicity keeps large tiles in order. Crowding prefers one large tile to several smaller ones that could merge
-/// into it. Both have separate weights for outer and inner lines, which draws large tiles to an edge and a corner.
-public struct Heuristic: Equatable, Sendable {
-    /// The weights that differ between outer and inner lines.
-    public struct Line: Equatable, Sendable {
-        public var monotonicity: Double
-        public var crowding: Double
+/// into it. Both have separate weights for outer and inner lines, which draws large tiles to an edge and a corner. All
+/// weights were tuned on thousands of games at depth 2.
+///
+/// The tables hold the value of each line of four exponents. This type holds their unsafe memory. `@unchecked Sendable`
+/// because nothing writes after init.
+final class Heuristic: @unchecked Sendable {
+    /// The tables that the whole process shares.
+    static let shared = Heuristic()
 
-        public init(monotonicity: Double, crowding: Double) {
-            self.monotonicity = monotonicity
-            self.crowding = crowding
+    /// The values of the first and last row and column.
+    private let outer: UnsafePointer<Float>
+    /// The values of the other rows and columns.
+    private let inner: UnsafePointer<Float>
+
+    private init() {
+        outer = Self.table(monotonicity: 4, crowding: 3)
+        inner = Self.table(monotonicity: 6, crowding: 1)
+    }
+
+    private static func table(monotonicity: Int, crowding: Int) -> UnsafePointer<Float> {
+        let table = UnsafeMutablePointer<Float>.allocate(capacity: 65_536)
+        for row in 0..<65_536 {
+            let line = (0..<4).map { row >> (4 * $0) & 15 }
+            var value = 100_000 + 750 * line.count { $0 == 0 }
+            let tiles = line.filter { $0 != 0 }
+            value += 2000 * zip(tiles, tiles.dropFirst()).count { $0 == $1 }
+            let powers = line.map { $0 * $0 * $0 * $0 }
+            let steps = zip(powers, powers.dropFirst()).map { $1 - $0 }
+            let rise = steps.reduce(0) { $0 + max(0, $1) }
+            let fall = steps.reduce(0) { $0 + max(0, -$1) }
+            value -= monotonicity * min(rise, fall) + crowding * powers.reduce(0, +)
+            table[row] = Float(value)
         }
+        return UnsafePointer(table)
     }
 
-    /// The constant part of each line's value.
-    public var base = 100_000.0
-    /// The weight of each empty cell in a line.
-    public var empty = 750.0
-    /// The weight of each pair of tiles that could merge.
-    public var merges = 2000.0
-    /// The weights of the first and last row and column.
-    public var outer = Line(monotonicity: 4, crowding: 3)
-    /// The weights of the other rows and columns.
-    public var inner = Line(monotonicity: 6, crowding: 1)
-    /// The cost of having only one empty cell. A board with n empty cells costs `room / n`.
-    public var room = 6500.0
-
-    /// Makes the standard weights, which were tuned on thousands of games at depth 2.
-    public init() {}
-
-    /// All weights in one list.
-    public var weights: [Double] {
-        [
-            base, empty, merges, outer.monotonicity, outer.crowding, inner.monotonicity, inner.crowding, room,
-        ]
+    /// Returns the value of an afterstate with this number of empty cells.
+    @inline(__always)
+    func value(_ board: Bitboard, empties: Int) -> Float {
+        let columns = board.transposed
+        let rowValue =
+            outer[board.row(0)] + inner[board.row(1)] + inner[board.row(2)] + outer[board.row(3)]
+        let columnValue =
+            outer[columns.row(0)] + inner[columns.row(1)] + inner[columns.row(2)] + outer[columns.row(3)]
+        return rowValue + columnValue - 6500 / Float(max(empties, 1))
     }
-
-    /// Returns the value of a line of four exponents.
-    func value(_ line: [Int], _ weights: Line) -> Double {
-        var value = base + empty * Double(line.count { $0 == 0 })
-        let tiles = line.filter { $0 != 0 }
-        for (first, second) in zip(tiles, tiles.dropFirst()) where first == second { value += merges }
-        let powers = line.map { $0 * $0 * $0 * $0 }
-        var rise = 0
-        var fall = 0
-        for (first, second) in zip(powers, powers.dropFirst()) {
-            if first < second { rise += second - first } else { fall += first - second }
-        }
-        value -= weights.monotonicity * Double(min(rise, fall))
-        return value - weights.crowding * Double(powers.reduce(0, +))
-    }
-
-    /// Returns the cost of having only this number of empty cells.
-    func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

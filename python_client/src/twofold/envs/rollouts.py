@@ -15,7 +15,6 @@ from twofold.client.session.states import STEPS_REMAIN
 from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, storage
-from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import finished, snapshot
 from twofold.errors import DeadlineExceeded, InvalidArgument
 from twofold.policies import served_policies
@@ -41,7 +40,6 @@ def rollout(
     chooser: OpenFunction | served_policies.Policy | None,
     *,
     actions: ArrayLike | None,
-    policy_seed: Seed,
     infos: Sequence[str],
     out: Rollout | Mapping[str, object] | None,
     progress: Progress | None,
@@ -54,33 +52,22 @@ def rollout(
         raise InvalidArgument("pass either policy or actions=, but not both", field="policy")
     game, num_envs = results.game, results.num_envs
     played = None if actions is None else _actions_to_play(session, actions, steps)
-    seeds, _ = board_seeds(policy_seed, num_envs, "policy_seed", may_omit=False)
-    served = None if isinstance(chooser, OpenFunction) else chooser
-    if policy_seed is not None and served is None:
-        raise InvalidArgument(
-            "policy_seed applies to server-side policies only; omit it for a function or actions=",
-            field="policy_seed",
-        )
     names = [_arguments.text("infos", name) for name in infos]
     wanted = reply_bytes(session)
     given, arrays = storage(out, steps, names, session.spec.step, session.rollouts, wanted)
     collected = Collected(steps, given, arrays, game)
     if isinstance(chooser, OpenFunction):
         return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)
-    if isinstance(served, served_policies.NTuple):
-        served_policies.upload(session, served)
+    if isinstance(chooser, served_policies.NTuple):
+        served_policies.upload(session, chooser)
     sent = None if played is None else game.to_server(played)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
         """Returns the request for the steps that remain after `done` steps."""
         request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
-        payload = None
-        left = steps - done
-        if served is not None:
-            served.write(request)
-            if policy_seed is not None and done == 0:
-                request.policy_seeds = True
-                payload = seeds.astype("<u8").tobytes()
+        left, payload = steps - done, None
+        if chooser is not None:
+            chooser.write(request)
         if sent is not None:
             # The limit also applies to the request itself.
             largest = session.link.largest_payload(wanted)

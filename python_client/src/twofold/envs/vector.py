@@ -468,7 +468,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         policy: PolicyLike | OpenChooser | None = None,
         *,
         actions: ArrayLike | None = None,
-        policy_seed: Seed = None,
         infos: Sequence[str] = (),
         out: Rollout | Mapping[str, object] | None = None,
         progress: Progress | None = None,
@@ -490,9 +489,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 "expectimax" or "optimal", a policy from `twofold.policies`, or a function
                 (observations, action_mask) -> actions.
             actions: Integers (T, N) to play instead of a policy's actions.
-            policy_seed: The seeds of a server-side policy's streams: an int s seeds lane i with
-                s + i; a list has an int for each lane. None continues the streams. A reset with
-                seeds also seeds these streams.
             infos: The names of the infos to return after each step.
             out: The arrays to write to: a `Rollout`, or a mapping with any of its arrays by name
                 (infos in a nested mapping). They must be numpy arrays or CPU tensors of the exact
@@ -515,7 +511,6 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             steps,
             chooser,
             actions=actions,
-            policy_seed=policy_seed,
             infos=infos,
             out=out,
             progress=progress,

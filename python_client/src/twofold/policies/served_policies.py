@@ -11,7 +11,7 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -83,61 +83,23 @@ class Greedy(Policy):
 
 
 @dataclass(frozen=True)
-class Heuristic:
-    """The weights of the function that evaluates afterstates at the end of an `Expectimax` search.
-
-    The value of an afterstate is the sum over all rows and columns of
-
-        base + empty * (empty cells) + merges * (pairs of equal neighbours, ignoring gaps)
-        - monotonicity * min(rise, fall) - crowding * (sum of a^4)
-
-    minus room / (empty cells of the board). Here, a is the exponent of each cell in the row or
-    column. rise is the sum of |a^4 - b^4| over neighbours a, b with a < b, and fall is the sum over
-    neighbours with a > b. The outer weights apply to the first and last row and column, the inner
-    weights to the others.
-    """
-
-    base: float = 100_000.0
-    empty: float = 750.0
-    merges: float = 2000.0
-    outer_monotonicity: float = 4.0
-    outer_crowding: float = 3.0
-    inner_monotonicity: float = 6.0
-    inner_crowding: float = 1.0
-    room: float = 6500.0
-
-    def __post_init__(self) -> None:
-        for name, weight in vars(self).items():
-            _arguments.real(name, weight)
-
-
-@dataclass(frozen=True)
 class Expectimax(Policy):
-    """A full-width search for 2048 on 4 x 4 boards. A `Heuristic` evaluates the final afterstates.
+    """A full-width search for 2048 on 4 x 4 boards. A heuristic evaluates the final afterstates.
 
     Args:
         depth: The number of player moves that the search looks ahead, 1 ... 8. Depth 2 means
             max, mean, max: "2 max layers", or 3 plies including the new tile.
         extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one move further; 0 ... 16, 0 for never.
-        table_bytes: The size of the service's cache of computed values, which only makes the search
-            faster; None for the service's default.
-        heuristic: The heuristic; None for the default weights.
     """
 
     slot = "expectimax"
     depth: int = 2
     extension: int = 3
-    table_bytes: int | None = None
-    heuristic: Heuristic | None = None
 
     def __post_init__(self) -> None:
         _arguments.integer("depth", self.depth, 1, 8)
         _arguments.integer("extension", self.extension, 0, 16)
-        if self.table_bytes is not None:
-            _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
-        if self.heuristic is not None and not isinstance(self.heuristic, Heuristic):
-            raise _arguments.wrong("heuristic", self.heuristic, "a Heuristic")
 
     @property
     def name(self) -> str:
@@ -154,11 +116,7 @@ class Expectimax(Policy):
 
     def write(self, request: wire.RolloutRequest) -> None:
         """Adds the search to a rollout request."""
-        message = request.expectimax
-        message.depth, message.extension = self.depth, self.extension
-        message.table_bytes = self.table_bytes or 0
-        if self.heuristic is not None:
-            message.heuristic.CopyFrom(wire.Heuristic(**asdict(self.heuristic)))
+        request.expectimax.depth, request.expectimax.extension = self.depth, self.extension
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from twofold.v1 import environment_pb2 as twofold_dot_v1_dot_environment__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18twofold/v1/rollout.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\"\xb1\x03\n\x0eRolloutRequest\x12\r\n\x05steps\x18\x01 \x01(\r\x12\x19\n\x11max_payload_bytes\x18\x02 \x01(\x04\x12\r\n\x05infos\x18\x03 \x03(\t\x12\x14\n\x0cpolicy_seeds\x18\x04 \x01(\x08\x12+\n\x07\x61\x63tions\x18\x10 \x01(\x0b\x32\x18.twofold.v1.GivenActionsH\x00\x12*\n\x06random\x18\x11 \x01(\x0b\x32\x18.twofold.v1.RandomPolicyH\x00\x12*\n\x06greedy\x18\x12 \x01(\x0b\x32\x18.twofold.v1.GreedyPolicyH\x00\x12\x32\n\nexpectimax\x18\x13 \x01(\x0b\x32\x1c.twofold.v1.ExpectimaxPolicyH\x00\x12*\n\x06ntuple\x18\x14 \x01(\x0b\x32\x18.twofold.v1.NTuplePolicyH\x00\x12,\n\x07optimal\x18\x15 \x01(\x0b\x32\x19.twofold.v1.OptimalPolicyH\x00\x12\x33\n\x0b\x66ixed_order\x18\x16 \x01(\x0b\x32\x1c.twofold.v1.FixedOrderPolicyH\x00\x42\x08\n\x06source\"s\n\x0cRolloutReply\x12\r\n\x05steps\x18\x01 \x01(\r\x12)\n\x06\x61rrays\x18\x02 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout\x12)\n\x06\x66inals\x18\x03 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout\"\x0e\n\x0cGivenActions\"\x0e\n\x0cRandomPolicy\"\x12\n\x10\x46ixedOrderPolicy\"\x0e\n\x0cGreedyPolicy\"s\n\x10\x45xpectimaxPolicy\x12\r\n\x05\x64\x65pth\x18\x01 \x01(\r\x12\x11\n\textension\x18\x04 \x01(\r\x12\x13\n\x0btable_bytes\x18\x02 \x01(\x04\x12(\n\theuristic\x18\x03 \x01(\x0b\x32\x15.twofold.v1.Heuristic\"\xae\x01\n\tHeuristic\x12\x0c\n\x04\x62\x61se\x18\x01 \x01(\x01\x12\r\n\x05\x65mpty\x18\x02 \x01(\x01\x12\x0e\n\x06merges\x18\x03 \x01(\x01\x12\x1a\n\x12outer_monotonicity\x18\x04 \x01(\x01\x12\x16\n\x0eouter_crowding\x18\x05 \x01(\x01\x12\x1a\n\x12inner_monotonicity\x18\x06 \x01(\x01\x12\x16\n\x0einner_crowding\x18\x07 \x01(\x01\x12\x0c\n\x04room\x18\x08 \x01(\x01\"\x0e\n\x0cNTuplePolicy\"\x0f\n\rOptimalPolicy\"o\n\rPolicyRequest\x12)\n\x07network\x18\x01 \x01(\x0b\x32\x16.twofold.v1.NTupleFormH\x00\x12+\n\x07weights\x18\x02 \x01(\x0b\x32\x18.twofold.v1.WeightsPieceH\x00\x42\x06\n\x04part\".\n\x0bPolicyReply\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\"V\n\nNTupleForm\x12\"\n\x06tuples\x18\x01 \x03(\x0b\x32\x12.twofold.v1.NTuple\x12\x11\n\texponents\x18\x02 \x01(\r\x12\x11\n\tsymmetric\x18\x03 \x01(\x08\"\x17\n\x06NTuple\x12\r\n\x05\x63\x65lls\x18\x01 \x01(\x0c\"\x1e\n\x0cWeightsPiece\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18twofold/v1/rollout.proto\x12\ntwofold.v1\x1a\x1ctwofold/v1/environment.proto\"\xaf\x03\n\x0eRolloutRequest\x12\r\n\x05steps\x18\x01 \x01(\r\x12\x19\n\x11max_payload_bytes\x18\x02 \x01(\x04\x12\r\n\x05infos\x18\x03 \x03(\t\x12+\n\x07\x61\x63tions\x18\x10 \x01(\x0b\x32\x18.twofold.v1.GivenActionsH\x00\x12*\n\x06random\x18\x11 \x01(\x0b\x32\x18.twofold.v1.RandomPolicyH\x00\x12*\n\x06greedy\x18\x12 \x01(\x0b\x32\x18.twofold.v1.GreedyPolicyH\x00\x12\x32\n\nexpectimax\x18\x13 \x01(\x0b\x32\x1c.twofold.v1.ExpectimaxPolicyH\x00\x12*\n\x06ntuple\x18\x14 \x01(\x0b\x32\x18.twofold.v1.NTuplePolicyH\x00\x12,\n\x07optimal\x18\x15 \x01(\x0b\x32\x19.twofold.v1.OptimalPolicyH\x00\x12\x33\n\x0b\x66ixed_order\x18\x16 \x01(\x0b\x32\x1c.twofold.v1.FixedOrderPolicyH\x00\x42\x08\n\x06sourceJ\x04\x08\x04\x10\x05R\x0cpolicy_seeds\"s\n\x0cRolloutReply\x12\r\n\x05steps\x18\x01 \x01(\r\x12)\n\x06\x61rrays\x18\x02 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout\x12)\n\x06\x66inals\x18\x03 \x01(\x0b\x32\x19.twofold.v1.PayloadLayout\"\x0e\n\x0cGivenActions\"\x0e\n\x0cRandomPolicy\"\x12\n\x10\x46ixedOrderPolicy\"\x0e\n\x0cGreedyPolicy\"X\n\x10\x45xpectimaxPolicy\x12\r\n\x05\x64\x65pth\x18\x01 \x01(\r\x12\x11\n\textension\x18\x04 \x01(\rJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x0btable_bytesR\theuristic\"\x0e\n\x0cNTuplePolicy\"\x0f\n\rOptimalPolicy\"o\n\rPolicyRequest\x12)\n\x07network\x18\x01 \x01(\x0b\x32\x16.twofold.v1.NTupleFormH\x00\x12+\n\x07weights\x18\x02 \x01(\x0b\x32\x18.twofold.v1.WeightsPieceH\x00\x42\x06\n\x04part\".\n\x0bPolicyReply\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\"V\n\nNTupleForm\x12\"\n\x06tuples\x18\x01 \x03(\x0b\x32\x12.twofold.v1.NTuple\x12\x11\n\texponents\x18\x02 \x01(\r\x12\x11\n\tsymmetric\x18\x03 \x01(\x08\"\x17\n\x06NTuple\x12\r\n\x05\x63\x65lls\x18\x01 \x01(\x0c\"\x1e\n\x0cWeightsPiece\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -23,33 +23,31 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'twofold.v1.rollout_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ROLLOUTREQUEST']._serialized_start=71
-  _globals['_ROLLOUTREQUEST']._serialized_end=504
-  _globals['_ROLLOUTREPLY']._serialized_start=506
-  _globals['_ROLLOUTREPLY']._serialized_end=621
-  _globals['_GIVENACTIONS']._serialized_start=623
-  _globals['_GIVENACTIONS']._serialized_end=637
-  _globals['_RANDOMPOLICY']._serialized_start=639
-  _globals['_RANDOMPOLICY']._serialized_end=653
-  _globals['_FIXEDORDERPOLICY']._serialized_start=655
-  _globals['_FIXEDORDERPOLICY']._serialized_end=673
-  _globals['_GREEDYPOLICY']._serialized_start=675
-  _globals['_GREEDYPOLICY']._serialized_end=689
-  _globals['_EXPECTIMAXPOLICY']._serialized_start=691
-  _globals['_EXPECTIMAXPOLICY']._serialized_end=806
-  _globals['_HEURISTIC']._serialized_start=809
-  _globals['_HEURISTIC']._serialized_end=983
-  _globals['_NTUPLEPOLICY']._serialized_start=985
-  _globals['_NTUPLEPOLICY']._serialized_end=999
-  _globals['_OPTIMALPOLICY']._serialized_start=1001
-  _globals['_OPTIMALPOLICY']._serialized_end=1016
-  _globals['_POLICYREQUEST']._serialized_start=1018
-  _globals['_POLICYREQUEST']._serialized_end=1129
-  _globals['_POLICYREPLY']._serialized_start=1131
-  _globals['_POLICYREPLY']._serialized_end=1177
-  _globals['_NTUPLEFORM']._serialized_start=1179
-  _globals['_NTUPLEFORM']._serialized_end=1265
-  _globals['_NTUPLE']._serialized_start=1267
-  _globals['_NTUPLE']._serialized_end=1290
-  _globals['_WEIGHTSPIECE']._serialized_start=1292
-  _globals['_WEIGHTSPIECE']._serialized_end=1322
+  _globals['_ROLLOUTREQUEST']._serialized_end=502
+  _globals['_ROLLOUTREPLY']._serialized_start=504
+  _globals['_ROLLOUTREPLY']._serialized_end=619
+  _globals['_GIVENACTIONS']._serialized_start=621
+  _globals['_GIVENACTIONS']._serialized_end=635
+  _globals['_RANDOMPOLICY']._serialized_start=637
+  _globals['_RANDOMPOLICY']._serialized_end=651
+  _globals['_FIXEDORDERPOLICY']._serialized_start=653
+  _globals['_FIXEDORDERPOLICY']._serialized_end=671
+  _globals['_GREEDYPOLICY']._serialized_start=673
+  _globals['_GREEDYPOLICY']._serialized_end=687
+  _globals['_EXPECTIMAXPOLICY']._serialized_start=689
+  _globals['_EXPECTIMAXPOLICY']._serialized_end=777
+  _globals['_NTUPLEPOLICY']._serialized_start=779
+  _globals['_NTUPLEPOLICY']._serialized_end=793
+  _globals['_OPTIMALPOLICY']._serialized_start=795
+  _globals['_OPTIMALPOLICY']._serialized_end=810
+  _globals['_POLICYREQUEST']._serialized_start=812
+  _globals['_POLICYREQUEST']._serialized_end=923
+  _globals['_POLICYREPLY']._serialized_start=925
+  _globals['_POLICYREPLY']._serialized_end=971
+  _globals['_NTUPLEFORM']._serialized_start=973
+  _globals['_NTUPLEFORM']._serialized_end=1059
+  _globals['_NTUPLE']._serialized_start=1061
+  _globals['_NTUPLE']._serialized_end=1084
+  _globals['_WEIGHTSPIECE']._serialized_start=1086
+  _globals['_WEIGHTSPIECE']._serialized_end=1116
 # @@protoc_insertion_point(module_scope)

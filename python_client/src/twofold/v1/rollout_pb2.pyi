@@ -7,11 +7,10 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("steps", "max_payload_bytes", "infos", "policy_seeds", "actions", "random", "greedy", "expectimax", "ntuple", "optimal", "fixed_order")
+    __slots__ = ("steps", "max_payload_bytes", "infos", "actions", "random", "greedy", "expectimax", "ntuple", "optimal", "fixed_order")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     MAX_PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     INFOS_FIELD_NUMBER: _ClassVar[int]
-    POLICY_SEEDS_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
     RANDOM_FIELD_NUMBER: _ClassVar[int]
     GREEDY_FIELD_NUMBER: _ClassVar[int]
@@ -22,7 +21,6 @@ class RolloutRequest(_message.Message):
     steps: int
     max_payload_bytes: int
     infos: _containers.RepeatedScalarFieldContainer[str]
-    policy_seeds: bool
     actions: GivenActions
     random: RandomPolicy
     greedy: GreedyPolicy
@@ -30,7 +28,7 @@ class RolloutRequest(_message.Message):
     ntuple: NTuplePolicy
     optimal: OptimalPolicy
     fixed_order: FixedOrderPolicy
-    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., policy_seeds: bool = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ..., fixed_order: _Optional[_Union[FixedOrderPolicy, _Mapping]] = ...) -> None: ...
+    def __init__(self, steps: _Optional[int] = ..., max_payload_bytes: _Optional[int] = ..., infos: _Optional[_Iterable[str]] = ..., actions: _Optional[_Union[GivenActions, _Mapping]] = ..., random: _Optional[_Union[RandomPolicy, _Mapping]] = ..., greedy: _Optional[_Union[GreedyPolicy, _Mapping]] = ..., expectimax: _Optional[_Union[ExpectimaxPolicy, _Mapping]] = ..., ntuple: _Optional[_Union[NTuplePolicy, _Mapping]] = ..., optimal: _Optional[_Union[OptimalPolicy, _Mapping]] = ..., fixed_order: _Optional[_Union[FixedOrderPolicy, _Mapping]] = ...) -> None: ...
 
 class RolloutReply(_message.Message):
     __slots__ = ("steps", "arrays", "finals")
@@ -59,36 +57,12 @@ class GreedyPolicy(_message.Message):
     def __init__(self) -> None: ...
 
 class ExpectimaxPolicy(_message.Message):
-    __slots__ = ("depth", "extension", "table_bytes", "heuristic")
+    __slots__ = ("depth", "extension")
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_FIELD_NUMBER: _ClassVar[int]
-    TABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
     depth: int
     extension: int
-    table_bytes: int
-    heuristic: Heuristic
-    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ..., table_bytes: _Optional[int] = ..., heuristic: _Optional[_Union[Heuristic, _Mapping]] = ...) -> None: ...
-
-class Heuristic(_message.Message):
-    __slots__ = ("base", "empty", "merges", "outer_monotonicity", "outer_crowding", "inner_monotonicity", "inner_crowding", "room")
-    BASE_FIELD_NUMBER: _ClassVar[int]
-    EMPTY_FIELD_NUMBER: _ClassVar[int]
-    MERGES_FIELD_NUMBER: _ClassVar[int]
-    OUTER_MONOTONICITY_FIELD_NUMBER: _ClassVar[int]
-    OUTER_CROWDING_FIELD_NUMBER: _ClassVar[int]
-    INNER_MONOTONICITY_FIELD_NUMBER: _ClassVar[int]
-    INNER_CROWDING_FIELD_NUMBER: _ClassVar[int]
-    ROOM_FIELD_NUMBER: _ClassVar[int]
-    base: float
-    empty: float
-    merges: float
-    outer_monotonicity: float
-    outer_crowding: float
-    inner_monotonicity: float
-    inner_crowding: float
-    room: float
-    def __init__(self, base: _Optional[float] = ..., empty: _Optional[float] = ..., merges: _Optional[float] = ..., outer_monotonicity: _Optional[float] = ..., outer_crowding: _Optional[float] = ..., inner_monotonicity: _Optional[float] = ..., inner_crowding: _Optional[float] = ..., room: _Optional[float] = ...) -> None: ...
+    def __init__(self, depth: _Optional[int] = ..., extension: _Optional[int] = ...) -> None: ...
 
 class NTuplePolicy(_message.Message):
     __slots__ = ()

@@ -152,9 +152,6 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
         assert payload is not None
         num_envs = len(payload) // rollout.steps
         payload = payload[start * num_envs : stop * num_envs]
-    elif start:
-        # The policy's streams continue.
-        rollout.policy_seeds, payload = False, None
     rollout.steps = stop - start
     return operation._replace(request=request.SerializeToString(), payload=payload)
 
