@@ -3,6 +3,9 @@
 
 #include <sched.h>
 
-bool twofold_read_affinity(unsigned long *mask, size_t size) {
-    return sched_getaffinity(0, size, (cpu_set_t *)mask) == 0;
+int twofold_affinity_count(void) {
+    // Linux supports at most 8,192 processors.
+    unsigned long mask[8192 / 8 / sizeof(unsigned long)];
+    cpu_set_t *set = (cpu_set_t *)mask;
+    return sched_getaffinity(0, sizeof mask, set) == 0 ? CPU_COUNT_S(sizeof mask, set) : 0;
 }

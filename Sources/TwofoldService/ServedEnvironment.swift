@@ -284,9 +284,7 @@ public final class ServedEnvironment {
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
         try batch.snapshot(lanes, into: snapshotFormat.records(in: memory))
-        snapshotFormat.write(rollouts.streams, of: lanes, into: memory)
-        if let returns = batch.returns { snapshotFormat.write(returns, of: lanes, into: memory) }
-        snapshotFormat.seal(memory, lanes: lanes.count)
+        snapshotFormat.seal(memory, of: lanes, rollouts.streams, batch.returns)
         return (.snapshot(.init()), memory.count)
     }
 }

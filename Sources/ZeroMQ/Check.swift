@@ -38,23 +38,6 @@ func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Boo
     }
 }
 
-/// Calls a function that may wait. Otherwise works like `check`. `call` receives the remaining time in
-/// milliseconds; -1 means "forever".
-///
-/// Signals do not prolong the wait: when the call is repeated after EINTR, it receives only the rest of `timeout`.
-@inline(__always)
-func check(
-    _ operation: String, within timeout: Duration?, _ call: (CLong) -> CInt
-) throws(ZeroMQError) -> CInt {
-    guard let timeout else { return try check(operation) { call(-1) } }
-    if timeout <= .zero { return try check(operation) { call(0) } }
-    let deadline = ContinuousClock.now + timeout
-    return try check(operation) {
-        let left = ContinuousClock.now.duration(to: deadline)
-        return call(CLong(clamping: max(.zero, left).millisecondsRoundedUp))
-    }
-}
-
 /// Calls a function that creates an object and returns null on failure. Otherwise works like `check`.
 func check(
     _ operation: String, on subject: @autoclosure () -> String? = nil,

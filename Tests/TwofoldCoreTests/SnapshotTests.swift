@@ -348,8 +348,7 @@ extension TestBatch {
         var bytes = [UInt8](repeating: 0xee, count: format.size(lanes: lanes))
         bytes.withUnsafeMutableBytes { memory in
             format.records(in: memory).copyBytes(from: records)
-            format.write(streams, of: Array(0..<lanes), into: memory)
-            format.seal(memory, lanes: lanes)
+            format.seal(memory, of: Array(0..<lanes), streams, nil)
         }
         return bytes
     }

@@ -92,18 +92,13 @@ import ZeroMQ
         let ready = ProbeResult.ready(version: EnvironmentService.version)
         #expect(try probe(tcp, curve: (keys.publicKey, alice), timeout: patience) == ready)
         #expect(try probe(ipc, timeout: patience) == ready)
-        #expect(
-            try probe(tcp, timeout: patience)
-                == .rejected("it requires a key (--curve-server, --curve-client)"))
-        #expect(
-            try probe(tcp, curve: (eve.publicKey, alice), timeout: patience)
-                == .rejected("its key is not the given one, or it does not encrypt"))
+        let short = Duration.milliseconds(500)
+        #expect(try probe(tcp, timeout: short) == .silent)
+        #expect(try probe(tcp, curve: (eve.publicKey, alice), timeout: short) == .silent)
         var counters = StatsReply().counters
         var asked: UInt64 = 0
         let isRefused = try eventually {
-            #expect(
-                try probe(tcp, curve: (keys.publicKey, eve), timeout: patience)
-                    == .rejected("it refuses this client's key"))
+            #expect(try probe(tcp, curve: (keys.publicKey, eve), timeout: short) == .silent)
             asked += 1
             counters = try Peer(to: ipc).ask(Request(.stats(.init()))).reply.stats.counters
             return counters.keysRefused > 0

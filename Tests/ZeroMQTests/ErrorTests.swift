@@ -118,41 +118,6 @@ import Testing
         #expect(error?.code == EPIPE)
     }
 
-    @Test func `an interrupted wait continues with the remaining time`() throws {
-        var left: [CLong] = []
-        _ = try check("fake", within: .seconds(1000)) { milliseconds in
-            left.append(milliseconds)
-            usleep(20_000)
-            errno = EINTR
-            return left.count < 3 ? -1 : 0
-        }
-        try #require(left.count == 3)
-        #expect(left[0] <= 1_000_000 && left[0] > 0)
-        #expect(left[1] <= left[0] - 19)
-        #expect(left[2] <= left[1] - 19)
-    }
-
-    @Test func `a wait that is interrupted after its timeout continues with zero, not "forever"`() throws {
-        var left: [CLong] = []
-        _ = try check("fake", within: .milliseconds(10)) { milliseconds in
-            left.append(milliseconds)
-            usleep(20_000)
-            errno = EINTR
-            return left.count < 2 ? -1 : 0
-        }
-        #expect(left.count == 2 && left[0] <= 10 && left[1] == 0)
-    }
-
-    @Test(arguments: [nil, .zero, .milliseconds(-5)] as [Duration?])
-    func `nil means forever, and a negative timeout counts as zero`(timeout: Duration?) throws {
-        var left: [CLong] = []
-        _ = try check("fake", within: timeout) { milliseconds in
-            left.append(milliseconds)
-            return 0
-        }
-        #expect(left == [timeout == nil ? -1 : 0])
-    }
-
     @Test(
         arguments: [
             (.zero, 0), (.nanoseconds(1), 1), (.milliseconds(1), 1), (.microseconds(1001), 2),

@@ -3,15 +3,12 @@
 #define TWOFOLD_CLINUX_H
 
 #include <malloc.h>
-#include <stdbool.h>
-#include <stddef.h>
 
-// Reads the affinity mask of the calling thread, one bit for each processor, into `size` bytes; returns false if it
-// does not fit.
+// Returns the number of processors in the affinity mask of the calling thread; 0 if it can't be read.
 //
 // It wraps a function that glibc declares only for _GNU_SOURCE. If this header defined that macro, it would change
 // system headers (fd_set, for example) that Glibc and Dispatch include without it. Modules that define the same type
 // differently do not compile together.
-bool twofold_read_affinity(unsigned long *mask, size_t size);
+int twofold_affinity_count(void);
 
 #endif

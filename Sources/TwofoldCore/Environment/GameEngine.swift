@@ -23,60 +23,14 @@ final class GameEngine<Rules: Game>: BatchEngine {
     var nanosecondsPerLane: Int { 1000 }
     var nanosecondsPerSingleLane: Int { 1000 }
 
-    // MARK: the entry points
-    //
-    // Each entry point only calls the function that is compiled for the game. because: without this split, generic code
-    // would look up every type that it mentions on each call.
+    // Each function of the protocol is also compiled for each game. Most of them only call the function that does the
+    // work. because: without this split, generic code would look up every type that it mentions on each call.
 
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
     func step(_ block: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int) {
         step(block, actions, into: arrays)
     }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func observe(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
-        write(block, into: arrays)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func afterstates(_ block: Range<Int>, into arrays: BatchArrays, worker: Int) {
-        writeAfterstates(block, into: arrays)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
-        begin(lane, seed, board)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func observe(lane: Int, into arrays: BatchArrays) {
-        write(lane..<lane + 1, into: arrays)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
-        encode(lane, into: record)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func check(_ record: UnsafeRawBufferPointer) throws(Reason) {
-        try decode(record)
-    }
-
-    @_specialize(where Rules == Game2048)
-    @_specialize(where Rules == Concentration)
-    func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
-        put(record, into: lane, seed)
-    }
-
-    // MARK: the work
 
     @inline(never)
     private func step(_ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays) {
@@ -126,6 +80,14 @@ final class GameEngine<Rules: Game>: BatchEngine {
         }
     }
 
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func observe(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int) { write(lanes, into: arrays) }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func observe(lane: Int, into arrays: BatchArrays) { write(lane..<lane + 1, into: arrays) }
+
     @inline(never)
     private func write(_ lanes: Range<Int>, into arrays: BatchArrays) {
         for lane in lanes {
@@ -133,8 +95,9 @@ final class GameEngine<Rules: Game>: BatchEngine {
         }
     }
 
-    @inline(never)
-    private func writeAfterstates(_ lanes: Range<Int>, into arrays: BatchArrays) {
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func afterstates(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int) {
         let afterstates = game.afterstates!
         for lane in lanes {
             game.writeAfterstates(
@@ -143,22 +106,35 @@ final class GameEngine<Rules: Game>: BatchEngine {
         }
     }
 
-    @inline(never)
-    private func begin(_ lane: Int, _ seed: UInt64?, _ board: UnsafeRawBufferPointer?) {
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
         lanes.change(lane) { lane in
             if let seed { lane.generator = Generator(seed: seed) }
             start(&lane, from: board)
         }
     }
 
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer) { encode(lane, into: record) }
+
     @inline(never)
     private func encode(_ lane: Int, into record: UnsafeMutableRawBufferPointer) {
         game.encode(lanes[lane], phases[lane], into: record)
     }
 
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func check(_ record: UnsafeRawBufferPointer) throws(Reason) { try decode(record) }
+
     @inline(never)
-    private func decode(_ record: UnsafeRawBufferPointer) throws(Reason) {
-        _ = try game.decode(record)
+    private func decode(_ record: UnsafeRawBufferPointer) throws(Reason) { _ = try game.decode(record) }
+
+    @_specialize(where Rules == Game2048)
+    @_specialize(where Rules == Concentration)
+    func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
+        put(record, into: lane, seed)
     }
 
     @inline(never)

@@ -51,38 +51,31 @@ public struct SnapshotFormat: Sendable {
         return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
-    /// Writes the policy streams of these lanes after the records.
-    public func write(
-        _ streams: PolicyStreams, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
+    /// Completes a snapshot of these lanes, whose records have been written. `returns` are nil unless the environment
+    /// tracks the returns of episodes.
+    public func seal(
+        _ memory: UnsafeMutableRawBufferPointer, of lanes: [Int], _ streams: PolicyStreams,
+        _ returns: EpisodeReturns?
     ) {
+        memory.copyBytes(from: Self.magic)
+        let version: UInt32 = hasReturns ? 2 : 1
+        memory.storeBytes(of: version.littleEndian, toByteOffset: 8, as: UInt32.self)
+        memory.storeBytes(of: UInt32(rules.count).littleEndian, toByteOffset: 12, as: UInt32.self)
+        memory.storeBytes(of: UInt64(lanes.count).littleEndian, toByteOffset: 16, as: UInt64.self)
+        memory.storeBytes(of: UInt32(recordSize).littleEndian, toByteOffset: 24, as: UInt32.self)
+        UnsafeMutableRawBufferPointer(rebasing: memory[Self.headSize...]).copyBytes(from: rules)
         var offset = Self.headSize + rules.count + lanes.count * recordSize
         for lane in lanes {
             memory.storeStreamWords(streams[lane], at: offset)
             offset += Self.streamSize
         }
-    }
-
-    /// Writes the episode returns of these lanes after the streams.
-    public func write(
-        _ returns: EpisodeReturns, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
-    ) {
-        var offset = Self.headSize + rules.count + lanes.count * (recordSize + Self.streamSize)
-        for lane in lanes {
-            memory.storeBytes(
-                of: returns[lane].bitPattern.littleEndian, toByteOffset: offset, as: UInt64.self)
-            offset += Self.returnSize
+        if let returns {
+            for lane in lanes {
+                let bits = returns[lane].bitPattern.littleEndian
+                memory.storeBytes(of: bits, toByteOffset: offset, as: UInt64.self)
+                offset += Self.returnSize
+            }
         }
-    }
-
-    /// Completes a snapshot: writes the head and the rules before the records, and the checksum at the end.
-    public func seal(_ memory: UnsafeMutableRawBufferPointer, lanes: Int) {
-        memory.copyBytes(from: Self.magic)
-        let version: UInt32 = hasReturns ? 2 : 1
-        memory.storeBytes(of: version.littleEndian, toByteOffset: 8, as: UInt32.self)
-        memory.storeBytes(of: UInt32(rules.count).littleEndian, toByteOffset: 12, as: UInt32.self)
-        memory.storeBytes(of: UInt64(lanes).littleEndian, toByteOffset: 16, as: UInt64.self)
-        memory.storeBytes(of: UInt32(recordSize).littleEndian, toByteOffset: 24, as: UInt32.self)
-        UnsafeMutableRawBufferPointer(rebasing: memory[Self.headSize...]).copyBytes(from: rules)
         let end = memory.count - Self.checksumSize
         let checksum = Checksum.of(UnsafeRawBufferPointer(rebasing: memory[..<end]))
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)

@@ -8,7 +8,7 @@ public enum Direction: UInt8, CaseIterable, Sendable {
 
 extension Direction {
     /// Returns the number of rows for left and right, and the number of columns for up and down.
-    func lineCount(of board: Board) -> Int {
+    package func lineCount(of board: Board) -> Int {
         switch self {
         case .up, .down: board.columns
         case .left, .right: board.rows
@@ -16,7 +16,7 @@ extension Direction {
     }
 
     /// Returns the number of cells in each row for left and right, and in each column for up and down.
-    func lineLength(of board: Board) -> Int {
+    package func lineLength(of board: Board) -> Int {
         switch self {
         case .up, .down: board.rows
         case .left, .right: board.columns
@@ -31,7 +31,7 @@ extension Direction {
     ///        2 2 2 2          3 2 1 0         1 1 1 1         0 1 2 3
     ///        3 3 3 3          3 2 1 0         0 0 0 0         0 1 2 3
     @inline(__always)
-    func cell(line: Int, position: Int, of board: Board) -> Int {
+    package func cell(line: Int, position: Int, of board: Board) -> Int {
         switch self {
         case .up: position * board.columns + line
         case .right: line * board.columns + (board.columns - 1 - position)

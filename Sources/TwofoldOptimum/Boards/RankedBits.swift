@@ -82,9 +82,10 @@ final class BitSet: @unchecked Sendable {
     /// The number of members; valid after ``seal()``.
     private(set) var count = 0
 
-    init(numbers: Int) throws(SystemError) {
+    init(numbers: Int) throws(Reason) {
         lineCount = RankedBits.lineCount(numbers)
-        memory = try OwnedMemory(lineCount * RankedBits.wordsPerLine * MemoryLayout<UInt64>.stride)
+        memory = try OwnedMemory(
+            byteCount: lineCount * RankedBits.wordsPerLine * MemoryLayout<UInt64>.stride)
         words = memory.bytes.bindMemory(to: Atomic<UInt64>.self).baseAddress!
         for index in 0..<lineCount * RankedBits.wordsPerLine {
             (words + index).initialize(to: Atomic(0))

@@ -24,7 +24,7 @@ final class ForwardPass {
     /// The approximate time per board.
     private static let nanosecondsPerBoard = 500
 
-    init(_ rules: OptimumRules, _ workers: Workers, _ log: LayerLog) throws(SystemError) {
+    init(_ rules: OptimumRules, _ workers: Workers, _ log: LayerLog) throws(Reason) {
         self.rules = rules
         self.workers = workers
         self.log = log
@@ -32,13 +32,13 @@ final class ForwardPass {
     }
 
     /// Finds all boards that the log does not have yet, and calls `report` after each layer.
-    func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) {
+    func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws {
         try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
             // Sorting makes the order independent of threads and interruptions, so all runs are bit-identical.
             layer.playable.sort()
-            try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
+            try log.append(tileSum: sum, ended: layer.ended, layer.playable)
             states += layer.playable.count + layer.ended
             terminal += layer.ended
             report(sum, states)
@@ -49,23 +49,23 @@ final class ForwardPass {
     /// Reads the layers of the log and marks their boards as found, then expands the last two layers again to
     /// find their successors. The last layers of a complete log have none. If a layer is missing, or its boards do not
     /// fit the problem, all layers from there on are cut off.
-    private func resume() throws(SystemError) {
+    private func resume() throws {
         let starts = rules.starts().map { (board: $0.board, tileSum: rules.tileSum($0.board)) }
         // No layer in between is empty: each board with a new 4 has a counterpart with a new 2.
         var expected = starts.map(\.tileSum).min()!
         let step = rules.problem.fourProbability < 1 ? 2 : 4
         for (index, layer) in log.layers.enumerated() {
-            let rows = try log.rows(of: layer)
-            guard layer.tileSum == expected, areBoards(rows, layer.tileSum) else {
+            let boards = try log.boards(of: layer)
+            guard layer.tileSum == expected, areValid(boards, layer.tileSum) else {
                 try log.cut(to: index)
                 break
             }
             expected += step
             let (numbers, playable) = (rules.numbers, playable)
-            workers.run(lanes: layer.rows, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
-                for index in range { _ = playable.insert(numbers.number(rows.board(index))) }
+            workers.run(lanes: boards.count, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
+                for board in boards[range] { _ = playable.insert(numbers.number(board)) }
             }
-            states += layer.rows + layer.ended
+            states += boards.count + layer.ended
             terminal += layer.ended
         }
         let last = log.layers.last?.tileSum ?? 0
@@ -73,18 +73,16 @@ final class ForwardPass {
             if playable.insert(rules.numbers.number(board)) { waiting[tileSum, default: []].append(board) }
         }
         for layer in log.layers.suffix(2) {
-            _ = expand(try log.rows(of: layer).boards, layer.tileSum, beyond: last)
+            _ = expand(try log.boards(of: layer), layer.tileSum, beyond: last)
         }
     }
 
-    /// Returns true if the rows are canonical boards of this tile sum on which the game may continue.
-    private func areBoards(_ rows: LayerRows, _ tileSum: Int) -> Bool {
+    /// Returns true if these are canonical boards of this tile sum on which the game may continue.
+    private func areValid(_ boards: [UInt64], _ tileSum: Int) -> Bool {
         let rules = rules
         let wrong = Atomic(false)
-        workers.run(lanes: rows.boardCount, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
-            for index in range {
-                let board = rows.board(index)
-                guard !rules.isBoard(board, tileSum) else { continue }
+        workers.run(lanes: boards.count, nanosecondsPerLane: Self.nanosecondsPerBoard) { range, _ in
+            if !boards[range].allSatisfy({ rules.isBoard($0, tileSum) }) {
                 wrong.store(true, ordering: .relaxed)
             }
         }
@@ -135,18 +133,4 @@ final class ForwardPass {
         for (sum, boards) in layer.following where !boards.isEmpty { waiting[sum, default: []] += boards }
         return layer
     }
-}
-
-extension LayerRows {
-    convenience init(_ boards: [UInt64]) throws(SystemError) {
-        try self.init(bytes: 8 * boards.count)
-        boards.withUnsafeBytes { memory.copyMemory(from: $0) }
-    }
-
-    var boardCount: Int { memory.count / 8 }
-
-    @inline(__always)
-    func board(_ index: Int) -> UInt64 { memory.load(fromByteOffset: 8 &* index, as: UInt64.self) }
-
-    var boards: [UInt64] { (0..<boardCount).map { board($0) } }
 }

@@ -3,23 +3,21 @@ public import TwofoldCore
 
 /// A solver for a small board. It finds all reachable boards, computes their optimal values, and writes the table.
 ///
-///     forward ──► boards of each layer (log) ──► backward ──► values of each layer (log) ──► table
+///     forward ──► boards of each layer (log) ──► backward ──► table
 ///
-/// An interrupted solver resumes after the last layer of its logs, which are in a folder next to the table.
-/// The solver's memory holds one bit for each possible board, one number for each reachable board, and two layers. At
-/// the end, it also holds the table.
+/// An interrupted solver finds no board again that is in its log, in a folder next to the table. It computes all values
+/// again. The solver's memory holds one bit for each possible board, then the table and one number for each board in it.
 public struct OptimumSolver: Sendable {
     /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {
         case forward
         case backward
-        case table
         case play
     }
 
     public struct Progress: Sendable {
         public let stage: Stage
-        /// The tile sum of the last finished layer; 0 if the stage has no layers.
+        /// The tile sum of the last finished layer.
         public let tileSum: Int
         /// The number of boards finished in this stage.
         public let states: Int
@@ -33,32 +31,24 @@ public struct OptimumSolver: Sendable {
         self.workers = workers
     }
 
-    /// Returns the table in `directory` after checking it. If there is none, solves the problem, reports the progress
-    /// to `report`, and writes the table to `directory`.
+    /// Returns the table in `directory` after checking it. If there is none, first solves the problem, reports the
+    /// progress to `report`, and writes the table to `directory`.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
         let path = directory.path(of: problem)
         let logs = path + ".part"
-        if directory.hasTable(of: problem) {
-            let table = try directory.table(of: problem)
-            // because: the table's solver may have been killed before it could remove the folder.
-            if access(logs, F_OK) == 0, let lock = try? claim(logs) { remove(logs, lock) }
-            return table
-        }
-        do {
-            guard let lock = try claim(logs) else {
-                throw OptimumFailure(
-                    "another process is solving this board and has locked '\(logs)/lock'. Wait for its table")
+        if !directory.hasTable(of: problem) {
+            do { try solve(to: path, logs: logs, report) } catch let failure as OptimumFailure {
+                throw failure
+            } catch {
+                throw OptimumFailure("can't write '\(path)': \(error)")
             }
-            let table = try solve(to: path, logs: logs, report)
-            remove(logs, lock)
-            return table
-        } catch let failure as OptimumFailure {
-            throw failure
-        } catch {
-            throw OptimumFailure("can't write '\(path)': \(error)")
         }
+        let table = try directory.table(of: problem)
+        // because: a solver may have been killed before it could remove the folder.
+        if access(logs, F_OK) == 0, let lock = try? claim(logs) { remove(logs, lock) }
+        return table
     }
 
     /// Creates and locks the log folder. Returns nil if another solver holds the lock.
@@ -74,51 +64,49 @@ public struct OptimumSolver: Sendable {
 
     /// Removes a locked log folder.
     private func remove(_ logs: String, _ lock: borrowing Descriptor) {
-        for name in ["boards", "values", "table", "lock"] { unlink(logs + "/" + name) }
+        for name in ["boards", "table", "lock"] { unlink(logs + "/" + name) }
         rmdir(logs)
     }
 
-    private func solve(
-        to path: String, logs: String, _ report: (Progress) -> Void
-    ) throws -> OptimumTable {
+    private func solve(to path: String, logs: String, _ report: (Progress) -> Void) throws {
+        guard let lock = try claim(logs) else {
+            throw OptimumFailure(
+                "another process is solving this board and has locked '\(logs)/lock'. Wait for its table")
+        }
+        defer { withExtendedLifetime(lock) {} }
         let rules = OptimumRules(problem)
-        let limit = rules.numbers.count
-        let boards = try log(logs + "/boards", rowBytes: 8, limit)
-        let forward = try ForwardPass(rules, workers, boards)
+        let log = try openLog(logs + "/boards", limit: rules.numbers.count)
+        let forward = try ForwardPass(rules, workers, log)
         try forward.run { report(Progress(stage: .forward, tileSum: $0, states: $1)) }
-        let values = try log(logs + "/values", rowBytes: BackwardPass.rowBytes, limit)
-        let value = try BackwardPass(
-            rules: rules, workers: workers, boards: boards, log: values, playable: forward.playable,
-            values: BoardValues(count: forward.playable.count)
-        ).run { report(Progress(stage: .backward, tileSum: $0, states: $1)) }
-
         var header = TableHeader(problem)
         header.records = forward.playable.count
-        report(Progress(stage: .table, tileSum: 0, states: 0))
-        let table = try OptimumTable(header, rules, workers, forward.playable, boards: boards, values: values)
+        let table = try OptimumTable(header, rules, forward.playable)
+        let value = try BackwardPass(rules: rules, workers: workers, log: log, table: table)
+            .run { report(Progress(stage: .backward, tileSum: $0, states: $1)) }
         header.checksum = table.bodyChecksum
-        let play = try PlayPass(rules: rules, boards: boards, table: table)
+        let play = try PlayPass(rules: rules, log: log, table: table)
             .run { report(Progress(stage: .play, tileSum: $0, states: $1)) }
         header.results = play.results
         header.results.states = forward.states
         header.results.terminal = forward.terminal
         header.results.value = value
         // The value of a new game is a sum, too: over the start boards.
-        header.results.errorBound = Self.errorBound(table.largestValue, sums: boards.layers.count + 1)
+        header.results.errorBound = Self.errorBound(table.largestValue, sums: log.layers.count + 1)
         // Choosing actions by the rounded values changes the result by at most one rounding per move.
-        guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
+        guard abs(play.value - value) <= header.results.errorBound * Double(log.layers.count) else {
             throw OptimumFailure(
-                "optimal play has the value \(play.value) instead of \(value), so the logs in '\(logs)' are "
-                    + "damaged. Remove them and start again")
+                "optimal play has the value \(play.value) instead of \(value), so the log in '\(logs)' is "
+                    + "damaged. Remove it and start again")
         }
-        return try table.finish(header, at: logs + "/table", then: path)
+        try table.finish(header, at: logs + "/table", then: path)
     }
 
     /// Opens or creates a log. Its errors name the log, not the table.
-    private func log(_ path: String, rowBytes: Int, _ limit: Int) throws(OptimumFailure) -> LayerLog {
-        do throws(SystemError) { return try LayerLog(path, rowBytes: rowBytes, limit: limit) } catch {
-            let reason = error.code == EINVAL ? "it is not a regular file" : "\(error)"
-            throw OptimumFailure("can't use the log '\(path)': \(reason)")
+    private func openLog(_ path: String, limit: Int) throws(OptimumFailure) -> LayerLog {
+        do { return try LayerLog(path, limit: limit) } catch {
+            let isIrregular = (error as? SystemError)?.code == EINVAL
+            throw OptimumFailure(
+                "can't use the log '\(path)': \(isIrregular ? "it is not a regular file" : "\(error)")")
         }
     }
 

@@ -5,13 +5,13 @@ internal import Platform
 /// tile. It looks boards up in the table as a game does, so its value checks the backward pass.
 struct PlayPass {
     let rules: OptimumRules
-    let boards: LayerLog
+    let log: LayerLog
     let table: OptimumTable
 
     /// Plays all games at once. Returns their results and the objective's expected value.
     func run(
         _ report: (_ tileSum: Int, _ states: Int) -> Void
-    ) throws(SystemError) -> (results: OptimumResults, value: Double) {
+    ) throws -> (results: OptimumResults, value: Double) {
         var results = OptimumResults()
         var value = 0.0
         let visits = try BoardValues(count: table.records)
@@ -25,10 +25,8 @@ struct PlayPass {
         }
         for (board, probability) in rules.starts() { arrive(board, probability) }
         var done = 0
-        for layer in boards.layers {
-            let states = try boards.rows(of: layer)
-            for index in 0..<states.boardCount {
-                let board = states.board(index)
+        for layer in log.layers {
+            for board in try log.boards(of: layer) {
                 let rank = table.rank(rules.numbers.number(board))
                 let probability = visits[rank]
                 guard probability > 0 else { continue }
@@ -44,7 +42,7 @@ struct PlayPass {
                     rules.forEachNewTile(afterstate) { next, share, _ in arrive(next, probability * share) }
                 }
             }
-            done += layer.rows
+            done += layer.count
             report(layer.tileSum, done)
         }
         return (results, value)

@@ -9,19 +9,14 @@ public final class OptimumTable: Sendable {
     let file: TableFile
     let rules: OptimumRules
     private let ranked: RankedBits
-    /// The budget's reservation for the table's memory.
-    private let reservation: (any Sendable)?
 
     /// Makes a table from its file in memory. The file must have the size that ``size(_:_:)`` returns.
-    init(
-        _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil
-    ) {
+    init(_ file: TableFile, _ header: TableHeader, _ rules: OptimumRules) {
         problem = header.problem
         results = header.results
         records = header.records
         self.rules = rules
         self.file = file
-        self.reservation = reservation
         let lines = file.bytes.baseAddress! + TableHeader.size
         ranked = RankedBits(lines: UnsafePointer(lines.assumingMemoryBound(to: UInt64.self)))
         recordBase = Self.recordBase(rules)
@@ -46,8 +41,7 @@ public final class OptimumTable: Sendable {
         guard source.size == size else {
             throw source.damaged("it has \(source.size) bytes; expected \(size)")
         }
-        let (memory, reservation) = try source.content(reserve)
-        self.init(memory, header, rules, reservation)
+        self.init(try source.content(reserve), header, rules)
         guard bodyChecksum == header.checksum else { throw source.damaged("its checksum is wrong") }
         guard ranked.checkedCount(lines: RankedBits.lineCount(rules.numbers.count)) == records else {
             throw source.damaged("its board count is wrong")

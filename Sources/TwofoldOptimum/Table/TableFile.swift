@@ -1,5 +1,4 @@
 internal import Platform
-internal import TwofoldCore
 
 /// A table's file in memory:
 ///
@@ -15,34 +14,31 @@ internal import TwofoldCore
 final class TableFile: @unchecked Sendable {
     var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
     private let memory: OwnedMemory
+    /// The budget's reservation for the memory.
+    private let reservation: any Sendable
 
     static let recordBytes = 16
 
-    init(size: Int) throws(Reason) { memory = try OwnedMemory(byteCount: size) }
+    init(size: Int, reserve: TableDirectory.Reserve = { _ in () }) throws {
+        reservation = try reserve(size)
+        memory = try OwnedMemory(byteCount: size)
+    }
 }
 
 /// A solver's functions, which fill the memory of a new table and write its file.
 extension OptimumTable {
-    /// Makes a table with the records of all boards. Its header is still missing.
-    convenience init(
-        _ header: TableHeader, _ rules: OptimumRules, _ workers: Workers, _ playable: BitSet,
-        boards: LayerLog, values: LayerLog
-    ) throws {
+    /// Makes a table of these boards. Its header and its records are still missing.
+    convenience init(_ header: TableHeader, _ rules: OptimumRules, _ playable: BitSet) throws {
         self.init(try TableFile(size: Self.size(header, rules)), header, rules)
-        let (ranked, file, records) = (playable.ranked, file, recordBase)
         (file.bytes.baseAddress! + TableHeader.size)
             .copyMemory(from: playable.bytes.baseAddress!, byteCount: playable.bytes.count)
-        for (layer, valued) in zip(boards.layers.reversed(), values.layers) {
-            let (states, rows) = (try boards.rows(of: layer), try values.rows(of: valued))
-            workers.run(lanes: states.boardCount, nanosecondsPerLane: 100) { range, _ in
-                for index in range {
-                    let rank = ranked.rank(rules.numbers.number(states.board(index)))
-                    (file.bytes.baseAddress! + records + rank * TableFile.recordBytes).copyMemory(
-                        from: rows.memory.baseAddress! + index * BackwardPass.rowBytes,
-                        byteCount: TableFile.recordBytes)
-                }
-            }
-        }
+    }
+
+    /// Writes the values of a canonical board's actions.
+    @inline(__always)
+    func setRecord(_ rank: Int, to actions: SIMD4<Float>) {
+        file.bytes.storeBytes(
+            of: actions, toByteOffset: recordBase &+ rank &* TableFile.recordBytes, as: SIMD4<Float>.self)
     }
 
     /// The largest value of any action.
@@ -53,14 +49,11 @@ extension OptimumTable {
     }
 
     /// Adds the header and writes the file, first to a path next to its final one, where there is always either no
-    /// file or a complete one. Returns the finished table.
-    func finish(
-        _ header: TableHeader, at path: String, then final: String
-    ) throws(SystemError) -> OptimumTable {
+    /// file or a complete one.
+    func finish(_ header: TableHeader, at path: String, then final: String) throws(SystemError) {
         file.bytes.copyBytes(from: header.bytes)
         unlink(path)
         try Descriptor.makeFile(at: path, mode: 0o644, UnsafeRawBufferPointer(file.bytes))
         try system(named: "rename") { rename(path, final) }
-        return OptimumTable(file, header, rules)
     }
 }

@@ -18,13 +18,7 @@ struct TableSource: ~Copyable {
             throw OptimumFailure("can't read '\(path)': \(error)")
         }
         guard status.st_mode & S_IFMT == S_IFREG else {
-            let kind =
-                switch status.st_mode & S_IFMT {
-                case S_IFDIR: "directory"
-                case S_IFIFO: "FIFO"
-                default: "device"
-                }
-            throw OptimumFailure("'\(path)' is a \(kind); a table must be a regular file")
+            throw OptimumFailure("'\(path)' is not a regular file; a table must be one")
         }
         self.path = path
         self.problem = problem
@@ -61,20 +55,14 @@ struct TableSource: ~Copyable {
     }
 
     /// Reads the whole file into reserved memory.
-    func content(
-        _ reserve: TableDirectory.Reserve
-    ) throws(OptimumFailure) -> (TableFile, reservation: any Sendable) {
-        do {
-            let reservation = try reserve(size)
-            let memory = try TableFile(size: size)
-            try read(memory.bytes)
-            return (memory, reservation)
-        } catch let error as OptimumFailure {
-            throw error
-        } catch {
+    func content(_ reserve: TableDirectory.Reserve) throws(OptimumFailure) -> TableFile {
+        let file: TableFile
+        do { file = try TableFile(size: size, reserve: reserve) } catch {
             throw OptimumFailure(
                 kind: .outOfMemory, "there is not enough memory for the table '\(path)': \(error)")
         }
+        try read(file.bytes)
+        return file
     }
 
     private func read(_ memory: UnsafeMutableRawBufferPointer) throws(OptimumFailure) {

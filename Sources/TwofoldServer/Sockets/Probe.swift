@@ -1,5 +1,4 @@
 public import Platform
-internal import TwofoldCore
 internal import TwofoldProtocol
 public import ZeroMQ
 
@@ -7,13 +6,9 @@ public import ZeroMQ
 public enum ProbeResult: Equatable, Sendable {
     /// The server is ready and has this version.
     case ready(version: String)
-    /// The server is stopping or cannot serve now. The text is the reason.
+    /// The endpoint answered, but not as a server that is ready. The text is the reason.
     case notReady(String)
-    /// The handshake failed. The text is the reason.
-    case rejected(String)
-    /// Nothing accepts connections at the endpoint.
-    case unreachable
-    /// The endpoint did not answer in time.
+    /// No answer arrived in time.
     case silent
 }
 
@@ -30,47 +25,22 @@ public func probe(
     }
     do throws(ZeroMQError) {
         let context = try Context()
-        let reports = try Socket(.pair, in: context)
         let socket = try Socket(.req, in: context)
         try socket.setReceiveTimeout(timeout)
         try socket.setSendTimeout(timeout)
         if let curve { try socket.useCurve(server: curve.server, curve.client) }
         if endpoint.hasPrefix("tcp://[") { try socket.setIPv6(true) }
-        try socket.reportHandshakes(to: reports)
-        defer { socket.ignoreHandshakes() }
         // A server's endpoint may be all interfaces, to which no client can connect.
         try socket.connect(endpoint.replacing("tcp://*:", with: "tcp://127.0.0.1:", maxReplacements: 1))
         var request = Request()
         request.stats = .init()
         try socket.send(Message(copying: request.frame))
-        var poller = Poller()
-        let (answer, report) = (poller.add(socket), poller.add(reports))
-        let deadline = Moment.now + timeout
-        var (isConnected, isRetrying, hangups) = (false, false, 0)
-        while hangups < maxHangups, try poller.wait(timeout: max(.zero, deadline - .now)) > 0 {
-            if poller[answer] { return result(try socket.receive()) }
-            guard poller[report] else { continue }
-            switch try reports.receiveHandshakeReport() {
-            case .connected: isConnected = true
-            case .retrying: isRetrying = true
-            case .mismatch where curve == nil:
-                return .rejected("it requires a key (--curve-server, --curve-client)")
-            case .mismatch: return .rejected("it does not encrypt")
-            case .refusal: return .rejected("it refuses this client's key")
-            case .hangup: hangups += curve == nil ? 0 : 1
-            }
-        }
-        if hangups > 0 { return .rejected("its key is not the given one, or it does not encrypt") }
-        return isRetrying && !isConnected ? .unreachable : .silent
+        return result(try socket.receive())
     } catch {
         if error.code == EAGAIN { return .silent }
         throw Reason("can't probe '\(endpoint)': \(error)")
     }
 }
-
-/// The number of unexplained handshake failures after which the probe gives up. A single failure may only mean that a
-/// server has just stopped.
-private let maxHangups = 3
 
 private func result(_ frame: borrowing Message) -> ProbeResult {
     guard let reply = frame.withUnsafeBytes({ Reply(frame: $0) }) else {

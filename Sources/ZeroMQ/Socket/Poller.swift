@@ -50,12 +50,16 @@ public struct Poller: ~Copyable {
     /// is rounded up to whole milliseconds. Signals do not prolong it.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
         precondition(!items.isEmpty, "an empty poller would wait forever")
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         // because: nobody else uses the items during the call, and `sockets` keeps their sockets open.
         return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
-            Int(
-                try check("zmq_poll", within: timeout) { milliseconds in
-                    zmq_poll(items.baseAddress, CInt(items.count), milliseconds)
-                })
+            let ready = try check("zmq_poll") {
+                // A call that is repeated after a signal gets the rest of the time.
+                let left = deadline.map { max(.zero, ContinuousClock.now.duration(to: $0)) }
+                let milliseconds = left.map { CLong(clamping: $0.millisecondsRoundedUp) } ?? -1
+                return zmq_poll(items.baseAddress, CInt(items.count), milliseconds)
+            }
+            return Int(ready)
         }
     }
 }

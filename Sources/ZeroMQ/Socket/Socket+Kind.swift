@@ -11,8 +11,6 @@ extension Socket {
         case dealer
         /// An asynchronous REP socket. Each message, received or sent, starts with the peer's routing id.
         case router
-        /// One end of an exclusive connection between two sockets.
-        case pair
 
         var rawValue: CInt {
             switch self {
@@ -20,7 +18,6 @@ extension Socket {
             case .rep: ZMQ_REP
             case .dealer: ZMQ_DEALER
             case .router: ZMQ_ROUTER
-            case .pair: ZMQ_PAIR
             }
         }
     }

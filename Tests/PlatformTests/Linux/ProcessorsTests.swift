@@ -53,21 +53,4 @@ import Testing
         #expect(try limit(member.merging(period) { $1 }.merging([quota: "-1\n"]) { $1 }) == nil)
         #expect(try limit([:]) == nil)
     }
-
-    @Test(arguments: [1, 1024, 1025, 8192, 1 << 20])
-    func `the processors in a mask of any size are counted`(processors: Int) {
-        var system = [UInt](repeating: .max, count: processors / 64)
-        system.append((1 << (processors % 64)) - 1)
-        let count = affinityCount { mask, size in
-            // Linux refuses a mask that is too small.
-            guard size * 8 >= processors else { return false }
-            for index in 0..<(size / 8) where index < system.count { mask[index] = system[index] }
-            return true
-        }
-        #expect(count == processors)
-    }
-
-    @Test func `a mask that can't be read has no processors`() {
-        #expect(affinityCount { _, _ in false } == 0)
-    }
 }

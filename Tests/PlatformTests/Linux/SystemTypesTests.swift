@@ -9,6 +9,5 @@ import Testing
 @Test func `system types are the same for CLinux, CPlatform, Dispatch and Glibc`() {
     #expect(MemoryLayout<fd_set>.size * 8 == FD_SETSIZE)
     #expect(MemoryLayout<sigset_t>.size > 0 && MemoryLayout<stat>.size > 0)
-    var mask = [UInt](repeating: 0, count: 1024)
-    #expect(twofold_read_affinity(&mask, mask.count * MemoryLayout<UInt>.size))
+    #expect(twofold_affinity_count() > 0)
 }
