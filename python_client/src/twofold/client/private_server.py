@@ -45,8 +45,8 @@ class PrivateServer:
 
     def __init__(self, deadline: float) -> None:
         program = find_program()
-        _remove_abandoned_directories()
         try:
+            _remove_abandoned_directories()
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - `stop` closes it
             self._directory = tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_directory())
         except OSError as error:
