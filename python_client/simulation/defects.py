@@ -370,7 +370,7 @@ IN_SWIFT = (
     Defect(
         "a damaged file is read",
         f"{SERVER}/State/StateDirectory.swift",
-        "guard checksum(message) == head.checksum, let session",
+        "guard checksum(message) == record.checksum, let session",
         "guard let session",
     ),
     Defect(

@@ -27,13 +27,14 @@ extension SessionMachine {
                 guard !isStopping() else { return false }
                 do {
                     let record = try record.get()
-                    let last = SessionID(record.session.id).flatMap { ledger.position(of: $0) }
-                    if let last, last >= (record.session.epoch, record.session.lastSeq) {
+                    let session = try directory.session(at: record, in: name)
+                    let last = SessionID(session.id).flatMap { ledger.position(of: $0) }
+                    if let last, last >= (session.epoch, session.lastSeq) {
                         logger.notice("removed an older copy of a session", metadata: ["file": "\(name)"])
                     } else {
-                        let entry = try restoreSession(record.session, at: now)
+                        let entry = try restoreSession(session, at: now)
                         if last == nil { statistics.counters.sessionsCreated += 1 }
-                        logger.began(entry, "restored", of: names[record.session.clientKey])
+                        logger.began(entry, "restored", of: names[session.clientKey])
                     }
                     sessions.append(record.range)
                 } catch {

@@ -20,14 +20,14 @@ internal import TwofoldProtocol
 ///
 /// Only one server at a time may use a directory.
 package final class StateDirectory {
-    fileprivate static let magic = Array("TWOFOLDT".utf8)
+    private static let magic = Array("TWOFOLDT".utf8)
     /// The first bytes of a record whose session a server has restored. The record's checksum still assumes ``magic``.
-    fileprivate static let restoredMagic = Array("TWOFOLDR".utf8)
-    fileprivate static let version: UInt32 = 2
-    fileprivate static let headSize = 28
+    private static let restoredMagic = Array("TWOFOLDR".utf8)
+    private static let version: UInt32 = 2
+    private static let headSize = 28
     private static let suffix = ".sessions"
     /// The maximum size of a saved session in bytes, which is protobuf's limit.
-    fileprivate static let maxSize = Int(Int32.max)
+    private static let maxSize = Int(Int32.max)
 
     private let files: any StateFiles
 
@@ -42,99 +42,73 @@ package final class StateDirectory {
         return (1...).lazy.map { "\($0)\(Self.suffix)" }.first { !names.contains($0) }!
     }
 
-    /// Returns the records of a file, in the order of the file.
-    func records(of name: String) -> Records { Records(files, name) }
-
-    /// A saved session and its location in a file.
+    /// The location of a saved session in a file, and the checksum of its protobuf message.
     struct Record {
         let range: Range<Int>
-        let session: SavedSession
+        fileprivate let checksum: UInt32
     }
 
-    /// The records of a file, or the reasons why they can't be read. Records whose sessions were restored are left
-    /// out. The records are read one at a time, so that a large file does not have to fit into memory.
-    struct Records: Sequence, IteratorProtocol {
-        private let files: any StateFiles
-        private let name: String
-        private let size: Int?
-        private var offset = 0
-        private var hasEnded: Bool
-
-        fileprivate init(_ files: any StateFiles, _ name: String) {
-            self.files = files
-            self.name = name
-            size = files.size(name)
+    /// Returns the records of a file in order, without the records of restored sessions. If the file or the rest of it
+    /// can't be read, the last element is the reason.
+    func records(of name: String) -> [Result<Record, Reason>] {
+        var records: [Result<Record, Reason>] = []
+        do throws(Reason) {
+            guard let size = files.size(name) else { throw Reason("it can't be read") }
+            var offset = 0
             // A server that found the disk full leaves an empty file behind.
-            hasEnded = size == 0
+            while offset < size {
+                let (record, isRestored) = try record(in: name, at: offset, fileSize: size)
+                if !isRestored { records.append(.success(record)) }
+                offset = record.range.upperBound
+            }
+        } catch {
+            // Without a valid head, the start of the next record is unknown.
+            records.append(.failure(error))
         }
+        return records
+    }
 
-        mutating func next() -> Result<Record, Reason>? {
-            while !hasEnded {
-                do throws(Reason) {
-                    let head = try nextHead()
-                    let range = offset..<head.message.upperBound
-                    offset = range.upperBound
-                    hasEnded = offset == size
-                    guard !head.isRestored else { continue }
-                    return read(head).map { Record(range: range, session: $0) }
-                } catch {
-                    // Without a valid head, the start of the next record is unknown.
-                    hasEnded = true
-                    return .failure(error)
-                }
-            }
-            return nil
+    private func record(
+        in name: String, at offset: Int, fileSize: Int
+    ) throws(Reason) -> (Record, isRestored: Bool) {
+        guard var head = files.read(name, at: offset, count: Self.headSize) else {
+            throw Reason("it can't be read")
         }
+        let isRestored = head.starts(with: Self.restoredMagic)
+        if isRestored { head.replaceSubrange(..<Self.magic.count, with: Self.magic) }
+        guard head.starts(with: Self.magic) else {
+            throw Reason("it is not a saved session of a Twofold server")
+        }
+        guard head.count == Self.headSize else { throw Reason("it is incomplete") }
+        let version = head.number(at: 8, as: UInt32.self)
+        guard version == Self.version else {
+            throw Reason("it has version \(version); this server reads version \(Self.version)")
+        }
+        guard checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self) else {
+            throw Reason("it is damaged, so the rest of its file can't be read either")
+        }
+        let count = head.number(at: 16, as: UInt64.self)
+        guard count <= fileSize - offset - Self.headSize else { throw Reason("it is incomplete") }
+        let range = offset..<offset + Self.headSize + Int(count)
+        return (Record(range: range, checksum: head.number(at: 12, as: UInt32.self)), isRestored)
+    }
 
-        private struct Head {
-            let isRestored: Bool
-            let checksum: UInt32
-            /// The location of the saved session.
-            let message: Range<Int>
+    /// Reads a saved session. Only one session at a time has to fit into memory.
+    func session(at record: Record, in name: String) throws(Reason) -> SavedSession {
+        let count = record.range.count - Self.headSize
+        guard count <= Self.maxSize else { throw Reason("it is larger than a session can be") }
+        // The file's bytes, the decoded session, and the session that is made from it. A failed allocation of the first
+        // two ends the process.
+        guard 3 * count <= availableMemory() else {
+            throw Reason("this process has too little memory for its \(count) bytes")
         }
-
-        private func nextHead() throws(Reason) -> Head {
-            guard let size, var head = files.read(name, at: offset, count: StateDirectory.headSize) else {
-                throw Reason("it can't be read")
-            }
-            let isRestored = head.starts(with: StateDirectory.restoredMagic)
-            if isRestored { head.replaceSubrange(..<StateDirectory.magic.count, with: StateDirectory.magic) }
-            guard head.starts(with: StateDirectory.magic) else {
-                throw Reason("it is not a saved session of a Twofold server")
-            }
-            guard head.count == StateDirectory.headSize else { throw Reason("it is incomplete") }
-            let version = head.number(at: 8, as: UInt32.self)
-            guard version == StateDirectory.version else {
-                throw Reason("it has version \(version); this server reads version \(StateDirectory.version)")
-            }
-            guard checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self) else {
-                throw Reason("it is damaged, so the rest of its file can't be read either")
-            }
-            let begin = offset + StateDirectory.headSize
-            let count = head.number(at: 16, as: UInt64.self)
-            guard count <= size - begin else { throw Reason("it is incomplete") }
-            let crc = head.number(at: 12, as: UInt32.self)
-            return Head(isRestored: isRestored, checksum: crc, message: begin..<begin + Int(count))
+        guard let message = files.read(name, at: record.range.lowerBound + Self.headSize, count: count) else {
+            throw Reason("it can't be read")
         }
-
-        private func read(_ head: Head) -> Result<SavedSession, Reason> {
-            let count = head.message.count
-            guard count <= StateDirectory.maxSize else {
-                return .failure(Reason("it is larger than a session can be"))
-            }
-            // The file's bytes, the decoded session, and the session that is made from it. A failed allocation of the
-            // first two ends the process.
-            guard 3 * count <= availableMemory() else {
-                return .failure(Reason("this process has too little memory for its \(count) bytes"))
-            }
-            guard let message = files.read(name, at: head.message.lowerBound, count: count) else {
-                return .failure(Reason("it can't be read"))
-            }
-            guard checksum(message) == head.checksum, let session = SavedSession(bytes: message) else {
-                return .failure(Reason("it is damaged"))
-            }
-            return .success(session)
+        guard checksum(message) == record.checksum, let session = SavedSession(bytes: message) else {
+            throw Reason("it is damaged")
         }
+        return session
     }
 
     // MARK: writing
