@@ -24,29 +24,25 @@ let catalog: [CatalogEntry] = [
         rewardTerms: Game2048.rewardTermNames,
         extraInfos: Game2048.extraInfoNames + OptimumInfo.names,
         make: { (request, options, tables) throws(EnvironmentError) in
-            let config =
-                switch request.config {
-                case nil: Game2048Config()
-                case .game2048(let config): config
-                default: throw request.wrongConfig
-                }
-            let game = try Game2048(.init(config))
+            switch request.config {
+            case nil, .game2048: break
+            default: throw request.wrongConfig
+            }
+            let game = try Game2048(.init(request.game2048))
             guard options.extraInfos.contains(where: OptimumInfo.names.contains) else {
                 return try game.makeBatch(options)
             }
-            return try game.makeBatch(options, tables.table(of: config, for: "extra_infos"))
+            return try game.makeBatch(options, tables.table(of: request.game2048, for: "extra_infos"))
         }),
     CatalogEntry(
         id: "twofold/Concentration-v0", actions: Concentration.defaultActions,
         rewardTerms: Concentration.rewardTermNames, extraInfos: Concentration.extraInfoNames,
         make: { (request, options, _) throws(EnvironmentError) in
-            let config =
-                switch request.config {
-                case nil: ConcentrationConfig()
-                case .concentration(let config): config
-                default: throw request.wrongConfig
-                }
-            return try Batch(Concentration(.init(config)), options)
+            switch request.config {
+            case nil, .concentration: break
+            default: throw request.wrongConfig
+            }
+            return try Batch(Concentration(.init(request.concentration)), options)
         }),
 ]
 

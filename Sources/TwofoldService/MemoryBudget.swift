@@ -16,22 +16,18 @@ package final class MemoryBudget: Sendable {
     /// as long as any of the bytes are in use.
     private let whole: Reservation?
 
-    package init(limit: Int) {
+    package convenience init(limit: Int) { self.init(limit: limit, longest: .max, whole: nil) }
+
+    private init(limit: Int, longest: Int, whole: Reservation?) {
         self.limit = limit
-        longest = .max
-        whole = nil
+        self.longest = longest
+        self.whole = whole
     }
 
     /// Creates a part of this budget: `bytes` bytes that are reserved now, for reservations of at most `longest` bytes.
     /// A reservation that is longer or does not fit is made in this budget instead.
     package func part(_ bytes: Int, upTo longest: Int) throws(Reason) -> MemoryBudget {
-        MemoryBudget(try reserve(bytes), upTo: longest)
-    }
-
-    private init(_ whole: Reservation, upTo longest: Int) {
-        limit = whole.bytes
-        self.longest = longest
-        self.whole = whole
+        MemoryBudget(limit: bytes, longest: longest, whole: try reserve(bytes))
     }
 
     /// The number of bytes that are currently reserved.
