@@ -283,8 +283,8 @@ public final class ServedEnvironment {
         _ lanes: [Int], _ replyMemory: ReplyMemory
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
         let memory = try replyMemory(snapshotFormat.size(lanes: lanes.count))
-        try batch.snapshot(lanes, into: snapshotFormat.records(in: memory))
-        snapshotFormat.seal(memory, of: lanes, rollouts.streams, batch.returns)
+        try batch.snapshot(lanes, into: snapshotFormat.records(of: lanes.count, in: memory))
+        snapshotFormat.complete(memory, lanes, rollouts.streams, batch.returns)
         return (.snapshot(.init()), memory.count)
     }
 }

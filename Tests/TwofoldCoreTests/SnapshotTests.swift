@@ -347,8 +347,8 @@ extension TestBatch {
         }
         var bytes = [UInt8](repeating: 0xee, count: format.size(lanes: lanes))
         bytes.withUnsafeMutableBytes { memory in
-            format.records(in: memory).copyBytes(from: records)
-            format.seal(memory, of: Array(0..<lanes), streams, nil)
+            format.records(of: lanes, in: memory).copyBytes(from: records)
+            format.complete(memory, Array(0..<lanes), streams, nil)
         }
         return bytes
     }

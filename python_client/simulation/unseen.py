@@ -232,9 +232,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a partial snapshot has the first boards' policy streams",
             "Sources/TwofoldCore/Environment/SnapshotFormat.swift",
             "        for lane in lanes {\n"
-            "            memory.storeStreamWords(streams[lane], at: offset)\n",
+            "            memory.storeStreamWords(streams[lane], at: end)\n",
             "        for lane in lanes.indices {\n"
-            "            memory.storeStreamWords(streams[lane], at: offset)\n",
+            "            memory.storeStreamWords(streams[lane], at: end)\n",
         ),
         Defect(
             "a snapshot of Concentration fits other rules for illegal actions",

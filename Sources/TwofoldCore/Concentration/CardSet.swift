@@ -24,19 +24,9 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
     @inline(__always)
     mutating func insert(_ card: Int) { bits |= 1 &<< UInt128(card) }
 
-    @inline(__always)
-    mutating func remove(_ card: Int) { bits &= ~(1 &<< UInt128(card)) }
+    /// Inserts a card that is not in the set, or removes it.
+    mutating func toggle(_ card: Int) { bits ^= 1 &<< UInt128(card) }
 
     /// Returns the cards that are not in `other`.
     func subtracting(_ other: CardSet) -> CardSet { CardSet(bits: bits & ~other.bits) }
-
-    /// Calls `body` for each card in ascending order.
-    @inline(__always)
-    func forEach(_ body: (_ card: Int) -> Void) {
-        var rest = bits
-        while rest != 0 {
-            body(rest.trailingZeroBitCount)
-            rest &= rest &- 1
-        }
-    }
 }

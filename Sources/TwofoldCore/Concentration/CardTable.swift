@@ -31,17 +31,17 @@ public struct CardTable: Sendable {
     public let count: Int
     private var symbols: InlineArray<128, UInt8>
     /// The matched cards. They are out of play.
-    public private(set) var matched = CardSet()
+    public internal(set) var matched = CardSet()
     /// The cards that are visible after the last action. Cards matched in earlier turns are not included.
-    public private(set) var visible = CardSet()
+    public internal(set) var visible = CardSet()
     /// The first card of an unfinished turn; -1 between turns.
-    public private(set) var open = CardTable.none
+    public internal(set) var open = CardTable.none
     /// The number of turns that have ended.
-    public private(set) var turns: Int32 = 0
+    public internal(set) var turns: Int32 = 0
     /// The number of peeks used.
-    public private(set) var peeks: Int32 = 0
+    public internal(set) var peeks: Int32 = 0
     /// The last action; -1 at the start of an episode.
-    public private(set) var lastAction: Int32 = -1
+    public internal(set) var lastAction: Int32 = -1
 
     /// Makes a new game. `symbols` lists the symbol of each card in order.
     public init(symbols: some Collection<UInt8>) {
@@ -68,14 +68,6 @@ public struct CardTable: Sendable {
     /// Swaps the symbols of two cards. Used only before the first action.
     mutating func swap(_ first: Int, _ second: Int) {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
-    }
-
-    /// Sets the state of a game in progress. The caller must have checked all values.
-    mutating func resume(
-        matched: CardSet, visible: CardSet, open: Int32, turns: Int32, peeks: Int32, lastAction: Int32
-    ) {
-        (self.matched, self.visible, self.open) = (matched, visible, open)
-        (self.turns, self.peeks, self.lastAction) = (turns, peeks, lastAction)
     }
 
     // MARK: actions

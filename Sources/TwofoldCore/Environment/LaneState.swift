@@ -23,10 +23,9 @@ extension Game {
         _ lane: LaneState<State>, _ phase: LanePhase, into record: UnsafeMutableRawBufferPointer
     ) {
         record.storeStreamWords(lane.generator.words, at: 0)
-        record.storeBytes(of: phase.rawValue, toByteOffset: 16, as: UInt8.self)
-        record.storeBytes(of: lane.episodeLength.littleEndian, toByteOffset: 17, as: Int32.self)
-        encode(
-            lane.state, into: UnsafeMutableRawBufferPointer(rebasing: record[recordHeadSize...]))
+        record[16] = phase.rawValue
+        record.store(lane.episodeLength, at: 17)
+        encode(lane.state, into: UnsafeMutableRawBufferPointer(rebasing: record[recordHeadSize...]))
     }
 
     func decode(
@@ -37,7 +36,7 @@ extension Game {
         guard let phase = LanePhase(rawValue: record[16]) else {
             throw Reason("has phase \(record[16]); it must be in 0...2")
         }
-        let length = Int32(littleEndian: record.loadUnaligned(fromByteOffset: 17, as: Int32.self))
+        let length: Int32 = record.number(at: 17)
         guard (0...maxRecordedCount).contains(length) else {
             throw Reason("has episode_length \(length); it must be in 0...2^30")
         }

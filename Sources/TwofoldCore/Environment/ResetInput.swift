@@ -27,7 +27,7 @@ public struct ResetInput: @unchecked Sendable {
     @inline(__always)
     public func seed(_ lane: Int) -> UInt64? {
         if let mask, mask[lane] == 2 { return nil }
-        return seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: lane * 8, as: UInt64.self)) }
+        return seeds?.number(at: lane * 8)
     }
 
     /// Returns the board that a lane starts from; nil for a random start.

@@ -36,7 +36,5 @@ public struct RestoreInput: @unchecked Sendable {
     func episodeReturn(_ index: Int) -> Double { returns?[rows[index]] ?? 0 }
 
     /// Returns the new seed for `lanes[index]`; nil if the lane continues the stream in its record.
-    public func seed(_ index: Int) -> UInt64? {
-        seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
-    }
+    public func seed(_ index: Int) -> UInt64? { seeds?.number(at: index * 8) }
 }

@@ -33,52 +33,46 @@ public struct SnapshotFormat: Sendable {
         self.hasReturns = hasReturns
     }
 
-    /// Returns the number of bytes per lane after the records, for the policy stream and, if present, the return.
-    private static func tailSize(hasReturns: Bool) -> Int { streamSize + (hasReturns ? returnSize : 0) }
-
-    /// The number of bytes per lane in all parts of a snapshot together.
-    private var bytesPerLane: Int { recordSize + Self.tailSize(hasReturns: hasReturns) }
+    /// The offset of the first record.
+    private var start: Int { Self.headSize + rules.count }
 
     /// Returns the size in bytes of a snapshot of `lanes` lanes.
     public func size(lanes: Int) -> Int {
-        Self.headSize + rules.count + lanes * bytesPerLane + Self.checksumSize
+        let bytesPerLane = recordSize + Self.streamSize + (hasReturns ? Self.returnSize : 0)
+        return start + lanes * bytesPerLane + Self.checksumSize
     }
 
-    /// Returns the part of a snapshot's memory that holds the records.
-    public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
-        let start = Self.headSize + rules.count
-        let lanes = (memory.count - size(lanes: 0)) / bytesPerLane
-        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
+    /// Returns the part of a snapshot's memory that holds the records of `lanes` lanes.
+    public func records(
+        of lanes: Int, in memory: UnsafeMutableRawBufferPointer
+    ) -> UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
-    /// Completes a snapshot of these lanes, whose records have been written. `returns` are nil unless the environment
-    /// tracks the returns of episodes.
-    public func seal(
-        _ memory: UnsafeMutableRawBufferPointer, of lanes: [Int], _ streams: PolicyStreams,
+    /// Completes a snapshot of these lanes: writes the head and the rules before the records, and everything after
+    /// them. `returns` must not be nil if the environment tracks returns.
+    public func complete(
+        _ memory: UnsafeMutableRawBufferPointer, _ lanes: [Int], _ streams: PolicyStreams,
         _ returns: EpisodeReturns?
     ) {
         memory.copyBytes(from: Self.magic)
-        let version: UInt32 = hasReturns ? 2 : 1
-        memory.storeBytes(of: version.littleEndian, toByteOffset: 8, as: UInt32.self)
-        memory.storeBytes(of: UInt32(rules.count).littleEndian, toByteOffset: 12, as: UInt32.self)
-        memory.storeBytes(of: UInt64(lanes.count).littleEndian, toByteOffset: 16, as: UInt64.self)
-        memory.storeBytes(of: UInt32(recordSize).littleEndian, toByteOffset: 24, as: UInt32.self)
+        memory.store(UInt32(hasReturns ? 2 : 1), at: 8)
+        memory.store(UInt32(rules.count), at: 12)
+        memory.store(UInt64(lanes.count), at: 16)
+        memory.store(UInt32(recordSize), at: 24)
         UnsafeMutableRawBufferPointer(rebasing: memory[Self.headSize...]).copyBytes(from: rules)
-        var offset = Self.headSize + rules.count + lanes.count * recordSize
+        var end = start + lanes.count * recordSize
         for lane in lanes {
-            memory.storeStreamWords(streams[lane], at: offset)
-            offset += Self.streamSize
+            memory.storeStreamWords(streams[lane], at: end)
+            end += Self.streamSize
         }
-        if let returns {
+        if hasReturns {
             for lane in lanes {
-                let bits = returns[lane].bitPattern.littleEndian
-                memory.storeBytes(of: bits, toByteOffset: offset, as: UInt64.self)
-                offset += Self.returnSize
+                memory.store(returns![lane].bitPattern, at: end)
+                end += Self.returnSize
             }
         }
-        let end = memory.count - Self.checksumSize
-        let checksum = Checksum.of(UnsafeRawBufferPointer(rebasing: memory[..<end]))
-        memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
+        memory.store(Checksum.of(UnsafeRawBufferPointer(rebasing: memory[..<end])), at: end)
     }
 
     /// Returns the parts of a snapshot. Throws unless the snapshot is complete and has this environment's rules. Also
@@ -88,42 +82,43 @@ public struct SnapshotFormat: Sendable {
     ) throws(EnvironmentError) -> (
         records: UnsafeRawBufferPointer, streams: SavedStreams, returns: SavedReturns?
     ) {
-        func number<Number: FixedWidthInteger & BitwiseCopyable>(_ offset: Int, as: Number.Type) -> Number {
-            Number(littleEndian: blob.loadUnaligned(fromByteOffset: offset, as: Number.self))
-        }
         guard blob.count >= 12, blob.prefix(8).elementsEqual(Self.magic) else {
             throw .invalid("blob", "the blob is not a snapshot made by Twofold")
         }
-        let version = number(8, as: UInt32.self)
+        let version = blob.number(at: 8, as: UInt32.self)
         guard version == 1 || version == 2 else {
             throw .invalid(
                 "blob", "the blob is a snapshot of version \(version); this server reads versions 1 and 2")
         }
-        let tailSize = UInt64(Self.tailSize(hasReturns: version == 2))
-        guard blob.count >= Self.headSize + Self.checksumSize else { throw Self.wrongSize(blob.count, nil) }
-        let rulesSize = UInt64(number(12, as: UInt32.self))
-        let (recordsSize, overflows) = number(16, as: UInt64.self)
-            .multipliedReportingOverflow(by: UInt64(number(24, as: UInt32.self)) + tailSize)
-        let (size, tooLarge) = recordsSize.addingReportingOverflow(
-            UInt64(Self.headSize + Self.checksumSize) + rulesSize)
-        guard !overflows, !tooLarge, size == UInt64(blob.count) else {
-            throw Self.wrongSize(blob.count, overflows || tooLarge ? nil : size)
-        }
+        let wrongSize = EnvironmentError.invalid(
+            "blob",
+            "the blob has \(blob.count) bytes, which contradicts its header: it is cut off or has extra bytes"
+        )
+        guard blob.count >= Self.headSize + Self.checksumSize else { throw wrongSize }
+        let (rulesSize, size) = (
+            Int(blob.number(at: 12, as: UInt32.self)), Int(blob.number(at: 24, as: UInt32.self))
+        )
+        let bytesPerLane = size + Self.streamSize + (version == 2 ? Self.returnSize : 0)
+        // because: the number of lanes times their size may overflow.
+        let lanes = max(0, blob.count - Self.headSize - rulesSize - Self.checksumSize) / bytesPerLane
+        guard blob.number(at: 16, as: UInt64.self) == lanes,
+            Self.headSize + rulesSize + lanes * bytesPerLane + Self.checksumSize == blob.count
+        else { throw wrongSize }
         guard rulesSize <= Self.maxRulesSize else {
             throw .invalid(
                 "blob", "the blob has \(rulesSize) bytes of rules; at most \(Self.maxRulesSize) are allowed")
         }
         let end = blob.count - Self.checksumSize
-        guard number(end, as: UInt32.self) == Checksum.of(UnsafeRawBufferPointer(rebasing: blob[..<end]))
+        guard
+            blob.number(at: end, as: UInt32.self)
+                == Checksum.of(UnsafeRawBufferPointer(rebasing: blob[..<end]))
         else {
             throw .invalid("blob", "the blob is damaged: its checksum does not match its bytes")
         }
-        let start = Self.headSize + Int(rulesSize)
+        let start = Self.headSize + rulesSize
         try check(blob[Self.headSize..<start])
-        guard Int(number(24, as: UInt32.self)) == recordSize else {
-            throw .invalid(
-                "blob",
-                "the blob has \(number(24, as: UInt32.self)) bytes per lane; expected \(recordSize)")
+        guard size == recordSize else {
+            throw .invalid("blob", "the blob has \(size) bytes per lane; expected \(recordSize)")
         }
         guard version == 2 || !hasReturns else {
             throw .invalid(
@@ -131,7 +126,6 @@ public struct SnapshotFormat: Sendable {
                 "the snapshot was taken without the extra info \(EpisodeReturns.name), so it has no returns; "
                     + "this environment has the extra info and needs them")
         }
-        let lanes = Int(number(16, as: UInt64.self))
         let streams = start + lanes * recordSize
         let returns = streams + lanes * Self.streamSize
         func part(_ range: Range<Int>) -> UnsafeRawBufferPointer { .init(rebasing: blob[range]) }
@@ -139,13 +133,6 @@ public struct SnapshotFormat: Sendable {
             part(start..<streams), try SavedStreams(part(streams..<returns)),
             version == 2 ? try SavedReturns(part(returns..<end)) : nil
         )
-    }
-
-    private static func wrongSize(_ size: Int, _ expected: UInt64?) -> EnvironmentError {
-        .invalid(
-            "blob",
-            "the blob has \(size) bytes" + (expected.map { "; its header declares \($0)" } ?? "")
-                + ": the blob is cut off or has extra bytes")
     }
 
     /// Throws if the snapshot's rules differ from this environment's. The error names the first rule that differs.
@@ -196,27 +183,34 @@ public struct SavedReturns {
         }
     }
 
-    public subscript(row: Int) -> Double {
-        Double(
-            bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * row, as: UInt64.self)))
-    }
+    public subscript(row: Int) -> Double { Double(bitPattern: bytes.number(at: 8 * row)) }
 }
 
-// MARK: streams as bytes, for records and policies alike
+// MARK: little-endian numbers, for records and policies alike
 
 extension UnsafeRawBufferPointer {
+    @inline(__always)
+    func number<Number: FixedWidthInteger & BitwiseCopyable>(
+        at offset: Int, as _: Number.Type = Number.self
+    ) -> Number {
+        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
+
     func streamWords(at offset: Int) -> Generator.Words {
-        func word(_ index: Int) -> UInt32 {
-            UInt32(littleEndian: loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self))
-        }
-        return (word(0), word(1), word(2), word(3))
+        (number(at: offset), number(at: offset + 4), number(at: offset + 8), number(at: offset + 12))
     }
 }
 
 extension UnsafeMutableRawBufferPointer {
+    @inline(__always)
+    func store<Number: FixedWidthInteger & BitwiseCopyable>(_ number: Number, at offset: Int) {
+        storeBytes(of: number.littleEndian, toByteOffset: offset, as: Number.self)
+    }
+
     func storeStreamWords(_ words: Generator.Words, at offset: Int) {
-        for (index, word) in [words.0, words.1, words.2, words.3].enumerated() {
-            storeBytes(of: word.littleEndian, toByteOffset: offset + 4 * index, as: UInt32.self)
-        }
+        store(words.0, at: offset)
+        store(words.1, at: offset + 4)
+        store(words.2, at: offset + 8)
+        store(words.3, at: offset + 12)
     }
 }
