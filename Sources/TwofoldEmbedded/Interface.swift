@@ -61,7 +61,10 @@ public func call(
     guard let answer = EmbeddedService.call(service, header, payload, memory: reply.earlyPayload) else {
         return status(TWOFOLD_NO_SERVICE)
     }
-    if let size = answer.missingRoom { return reply.ask(for: size) }
+    if let size = answer.missingRoom {
+        (reply.pointee.header_size, reply.pointee.payload_size) = (longestHeader, size)
+        return status(TWOFOLD_TOO_SMALL)
+    }
     return reply.put(answer.reply, isStep: false)
 }
 
@@ -86,7 +89,8 @@ public func learn(
     guard let reply, reply.isValid, let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
     do throws(EnvironmentError) {
         guard try learner.run() else { return status(TWOFOLD_BAD_ARGUMENT) }
-        return reply.putEmpty()
+        (reply.pointee.header_size, reply.pointee.payload_size) = (0, 0)
+        return status(TWOFOLD_ANSWERED)
     } catch {
         return reply.put(StoredReply(ServiceError(error), seq: 0), isStep: false)
     }
@@ -153,18 +157,6 @@ extension UnsafeMutablePointer<twofold_reply> {
     /// The memory for a payload that is written before its header; nil if the header might not fit.
     fileprivate var earlyPayload: UnsafeMutableRawBufferPointer? {
         pointee.header_capacity >= longestHeader ? payload : nil
-    }
-
-    /// Reports the size of the reply's payload, which was not computed. Returns TWOFOLD_TOO_SMALL.
-    fileprivate func ask(for size: Int) -> Int32 {
-        (pointee.header_size, pointee.payload_size) = (longestHeader, size)
-        return status(TWOFOLD_TOO_SMALL)
-    }
-
-    /// Makes the reply empty.
-    fileprivate func putEmpty() -> Int32 {
-        (pointee.header_size, pointee.payload_size) = (0, 0)
-        return status(TWOFOLD_ANSWERED)
     }
 
     /// Copies a reply into the caller's memory, or returns TWOFOLD_TOO_SMALL if the reply does not fit.

@@ -14,13 +14,11 @@ private let actionArrays = ExpectedArrays([ArraySpec("actions", .uint8)])
 @_cdecl("twofold_xla_reset")
 public func xlaReset(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
     answer(frame) { (call) throws(EnvironmentError) in
-        let lanes = try call.lanes(of: seedArrays)
-        try call.withEnvironment(lanes: lanes) { (environment) throws(EnvironmentError) in
-            var results = call.results(lanes)
+        try call.withEnvironment(seedArrays) { (environment, arguments, results) throws(EnvironmentError) in
+            let seeds = try arguments.bytes(seedArrays)
             let rest = try results.next(environment.rest)
             let arrays = try results.next(environment.reset)
             try results.end()
-            let seeds = UnsafeRawBufferPointer(start: call.data(0), count: 8 * lanes)
             try environment.batch.reset(seeds: seeds, into: arrays, rest: rest)
         }
     }
@@ -29,18 +27,14 @@ public func xlaReset(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> Opaqu
 @_cdecl("twofold_xla_step")
 public func xlaStep(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
     answer(frame) { (call) throws(EnvironmentError) in
-        let lanes = try call.lanes(of: actionArrays)
-        try call.withEnvironment(lanes: lanes) { (environment) throws(EnvironmentError) in
-            var arguments = call.arguments(lanes)
-            _ = try arguments.next(actionArrays)
+        try call.withEnvironment(actionArrays) { (environment, arguments, results) throws(EnvironmentError) in
+            let actions = try arguments.bytes(actionArrays)
             let states = try arguments.next(environment.states)
             try arguments.end()
-            var results = call.results(lanes)
             let rest = try results.next(environment.rest)
             let arrays = try results.next(environment.step)
             let finals = environment.restarts ? try results.next(environment.reset) : nil
             try results.end()
-            let actions = UnsafeRawBufferPointer(start: call.data(0), count: lanes)
             try environment.batch.step(states, actions: actions, into: arrays, finals: finals, rest: rest)
         }
     }
@@ -62,11 +56,10 @@ public func xlaAfterstates(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) ->
 public func xlaSpawn(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
     answer(frame) { (call) throws(EnvironmentError) in
         try call.withBoards { (rules, boards, arguments, results) throws(EnvironmentError) in
-            _ = try arguments.next(seedArrays)
+            let seeds = try arguments.bytes(seedArrays)
             try arguments.end()
             let arrays = try results.next(ExpectedArrays(rules.spawnArrays))
             try results.end()
-            let seeds = UnsafeRawBufferPointer(start: call.data(1), count: 8 * arguments.lanes)
             try rules.spawn(boards, seeds: seeds, into: arrays)
         }
     }
@@ -201,14 +194,18 @@ private func answer(
 private struct XLACall {
     let frame: twofold_xla_frame
 
-    /// Calls `body` with working memory for the rules in the attribute `request`. Does nothing without lanes.
+    /// Calls `body` with working memory for the rules in the attribute `request`, the arguments, the first of which must
+    /// be `first`, and the results. Does nothing without lanes.
     func withEnvironment(
-        lanes: Int, _ body: (WorkingEnvironment) throws(EnvironmentError) -> Void
+        _ first: ExpectedArrays,
+        _ body: (WorkingEnvironment, inout BufferList, inout BufferList) throws(EnvironmentError) -> Void
     ) throws(EnvironmentError) {
+        let lanes = try lanes(of: first)
         guard lanes > 0 else { return }
         let environment = try WorkingEnvironment.take(try request(), lanes: lanes)
         defer { WorkingEnvironment.give(environment) }
-        try body(environment)
+        var (arguments, results) = buffers(lanes)
+        try body(environment, &arguments, &results)
     }
 
     /// Calls `body` with the rules of 2048 in the attribute `request`, the boards in the first argument, the other
@@ -216,16 +213,22 @@ private struct XLACall {
     func withBoards(
         _ body: (BoardRules, BoardInput, inout BufferList, inout BufferList) throws(EnvironmentError) -> Void
     ) throws(EnvironmentError) {
-        try withEnvironment(lanes: 1) { (environment) throws(EnvironmentError) in
-            let rules = try environment.rules()
-            let expected = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
-            let count = try lanes(of: expected)
-            guard count > 0 else { return }
-            var (arguments, results) = (self.arguments(count), self.results(count))
-            _ = try arguments.next(expected)
-            let bytes = UnsafeRawBufferPointer(start: data(0), count: count * rules.cells)
-            try body(rules, BoardInput(bytes, count: count), &arguments, &results)
-        }
+        let environment = try WorkingEnvironment.take(try request(), lanes: 1)
+        defer { WorkingEnvironment.give(environment) }
+        let rules = try environment.rules()
+        let expected = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
+        let count = try lanes(of: expected)
+        guard count > 0 else { return }
+        var (arguments, results) = buffers(count)
+        let boards = BoardInput(try arguments.bytes(expected), count: count)
+        try body(rules, boards, &arguments, &results)
+    }
+
+    private func buffers(_ lanes: Int) -> (arguments: BufferList, results: BufferList) {
+        (
+            BufferList(buffers: frame.arguments, lanes: lanes, kind: "arguments"),
+            BufferList(buffers: frame.results, lanes: lanes, kind: "results")
+        )
     }
 
     private func request() throws(EnvironmentError) -> UnsafeRawBufferPointer {
@@ -243,21 +246,11 @@ private struct XLACall {
     }
 
     /// Returns the number of lanes: the product of the leading axes of the first argument.
-    func lanes(of first: ExpectedArrays) throws(EnvironmentError) -> Int {
+    private func lanes(of first: ExpectedArrays) throws(EnvironmentError) -> Int {
         guard frame.arguments.size > 0, let buffer = frame.arguments.buffers[0] else {
             throw .invalid("", "the call has no arguments")
         }
         return try first.lanes(buffer.pointee, 0)
-    }
-
-    /// Returns the address of an argument.
-    func data(_ argument: Int) -> UnsafeMutableRawPointer? { frame.arguments.buffers[argument]?.pointee.data }
-
-    func arguments(_ lanes: Int) -> BufferList {
-        BufferList(buffers: frame.arguments, lanes: lanes, kind: "arguments")
-    }
-    func results(_ lanes: Int) -> BufferList {
-        BufferList(buffers: frame.results, lanes: lanes, kind: "results")
     }
 }
 
@@ -281,6 +274,13 @@ private struct BufferList {
             }
         }
         return BatchArrays(expected.specs) { buffers.buffers[first + $0]!.pointee.data }
+    }
+
+    /// Takes the next array, which must be as expected, and returns its bytes.
+    mutating func bytes(_ expected: ExpectedArrays) throws(EnvironmentError) -> UnsafeRawBufferPointer {
+        _ = try next(expected)
+        return UnsafeRawBufferPointer(
+            start: buffers.buffers[taken - 1]!.pointee.data, count: lanes * expected.specs[0].bytesPerLane)
     }
 
     /// Throws unless all arrays have been taken.
