@@ -113,8 +113,18 @@ public final class ServedEnvironment {
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payload: Frame?) {
+        try inMemory(of: pool) { (replyMemory) throws(EnvironmentError) in
+            try execute(op, payload: payload, replyMemory: replyMemory)
+        }
+    }
+
+    /// Executes a request with memory from a pool for the reply.
+    private func inMemory(
+        of pool: PayloadPool,
+        _ request: (ReplyMemory) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int)
+    ) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         var buffer: PayloadPool.Buffer?
-        let outcome = try execute(op, payload: payload) { (size) throws(EnvironmentError) in
+        let outcome = try request { (size) throws(EnvironmentError) in
             let taken = try pool.take(size: size)
             buffer = taken
             return taken.bytes
@@ -213,16 +223,18 @@ public final class ServedEnvironment {
     }
 
     // because: a session must be saved and restored even if the sessions use up the whole budget, these two reserve no
-    // working memory.
+    // memory in it.
 
     /// Saves the state of all lanes, and the policy's network.
     public func save(into saved: inout SavedSession) throws(EnvironmentError) {
         rollouts.save(into: &saved)
         // Before the first reset the lanes have no state.
         guard wasReset else { return }
-        saved.lanes = try written { (memory) throws(EnvironmentError) in
+        let (_, lanes) = try inMemory(of: PayloadPool(MemoryBudget(limit: .max))) {
+            (memory) throws(EnvironmentError) in
             try snapshot(laneNumbers(nil), memory)
         }
+        saved.lanes = lanes!.withBytes { Data($0) }
     }
 
     /// Restores a saved state. Call it immediately after the environment has been created.
@@ -232,27 +244,11 @@ public final class ServedEnvironment {
         var request = RestoreRequest()
         request.count = UInt64(lanes)
         try saved.lanes.bytes.withUnsafeBytes { (lanes) throws(EnvironmentError) in
-            _ = try written { (memory) throws(EnvironmentError) in
+            _ = try inMemory(of: PayloadPool(MemoryBudget(limit: .max))) {
+                (memory) throws(EnvironmentError) in
                 try restore(request, lanes, memory)
             }
         }
-    }
-
-    /// Runs a request with newly allocated reply memory, and returns the bytes that the request has written.
-    private func written(
-        _ request: (ReplyMemory) throws(EnvironmentError) -> (result: Reply.OneOf_Result, payloadSize: Int)
-    ) throws(EnvironmentError) -> Data {
-        var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
-        defer { memory.deallocate() }
-        let outcome = try request { (size) throws(EnvironmentError) in
-            // The allocations for the memory and its copy can't report failure, so they are promised here.
-            do throws(Reason) { _ = try MemoryPromise.make(2 * size) } catch {
-                throw EnvironmentError(outOfMemory: error)
-            }
-            memory = .allocate(byteCount: size, alignment: 64)
-            return memory
-        }
-        return Data(memory.prefix(outcome.payloadSize))
     }
 
     private func restore(
