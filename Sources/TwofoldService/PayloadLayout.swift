@@ -6,12 +6,12 @@ extension BatchLayout {
     var wire: PayloadLayoutMessage {
         var wire = PayloadLayoutMessage()
         wire.size = UInt64(size)
-        wire.arrays = zip(specs, offsets).map { spec, offset in
+        wire.arrays = zip(specs, ranges).map { spec, range in
             var array = ArrayLayout()
             array.name = spec.name
             array.dtype = spec.dtype.wire
             array.shape = ([lanes] + spec.shape).map(UInt64.init)
-            array.offset = UInt64(offset)
+            array.offset = UInt64(range.lowerBound)
             return array
         }
         return wire

@@ -39,7 +39,7 @@ struct RolloutPlan {
         let frames = BatchLayout(frames.specs, lanes: done.steps + 1)
         let rows = BatchLayout(rows.specs, lanes: done.steps, from: frames.size)
         var moves =
-            Array(zip(self.frames.offsets, frames.ranges)) + Array(zip(self.rows.offsets, rows.ranges))
+            Array(zip(self.frames.ranges, frames.ranges)) + Array(zip(self.rows.ranges, rows.ranges))
         var reply = RolloutReply()
         reply.steps = UInt32(done.steps)
         reply.arrays = frames.wire
@@ -48,7 +48,7 @@ struct RolloutPlan {
         var size = rows.size
         if done.finals > 0 {
             let finals = BatchLayout(finals.specs, lanes: done.finals, from: rows.size)
-            moves += zip(self.finals.offsets, finals.ranges)
+            moves += zip(self.finals.ranges, finals.ranges)
             reply.finals = finals.wire
             size = finals.size
         }
@@ -56,9 +56,9 @@ struct RolloutPlan {
         var end = 0
         for (source, target) in moves {
             memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
-            if source != target.lowerBound {
+            if source.lowerBound != target.lowerBound {
                 (memory.baseAddress! + target.lowerBound).copyMemory(
-                    from: memory.baseAddress! + source, byteCount: target.count)
+                    from: memory.baseAddress! + source.lowerBound, byteCount: target.count)
             }
             end = target.upperBound
         }

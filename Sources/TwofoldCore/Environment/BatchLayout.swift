@@ -14,8 +14,8 @@ public struct BatchLayout: Sendable {
     public let specs: [ArraySpec]
     /// The number of rows of each array.
     public let lanes: Int
-    /// The offset of each array in bytes from the start of the memory.
-    public let offsets: [Int]
+    /// The byte range of each array in the memory.
+    public let ranges: [Range<Int>]
     /// The number of bytes before these arrays.
     private let start: Int
     /// The number of bytes from the start of the memory to the end of the last array. Without arrays, it is the number
@@ -24,23 +24,18 @@ public struct BatchLayout: Sendable {
 
     /// Makes a layout of these arrays with one row per lane, after the first `start` bytes of the memory.
     public init(_ specs: [ArraySpec], lanes: Int, from start: Int = 0) {
-        var offsets: [Int] = []
+        var ranges: [Range<Int>] = []
         var end = start
         for spec in specs {
             let offset = aligned(end)
-            offsets.append(offset)
             end = offset + spec.bytesPerLane * lanes
+            ranges.append(offset..<end)
         }
         self.specs = specs
         self.lanes = lanes
-        self.offsets = offsets
+        self.ranges = ranges
         self.start = start
         size = end
-    }
-
-    /// The byte range of each array.
-    public var ranges: [Range<Int>] {
-        zip(specs, offsets).map { $1..<$1 + $0.bytesPerLane * lanes }
     }
 
     /// Returns the arrays as views into `memory`, which must have at least ``size`` bytes. Fills the gaps between the
@@ -52,7 +47,7 @@ public struct BatchLayout: Sendable {
             memory[end..<range.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
             end = range.upperBound
         }
-        return BatchArrays(specs) { memory.baseAddress! + offsets[$0] }
+        return BatchArrays(specs) { memory.baseAddress! + ranges[$0].lowerBound }
     }
 }
 
