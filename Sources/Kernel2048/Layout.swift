@@ -142,16 +142,32 @@ public struct KernelStepOutputs {
     }
 }
 
-/// The kind of a reward term: an event or a potential. TwofoldCore's `Game2048.Term` has the formulas.
-public enum KernelTermKind: Sendable {
-    case mergeScore, mergeExponent, mergeCount, mergeTable
-    case newMaxTile, goal, survival, illegalAction, gameOver
-    case emptyCells, monotonicity, smoothness, corner, cellWeights, tileSum
+/// The reward terms of 2048. The raw values are the names that users write. The formulas are in
+/// docs/environments/rewards.md.
+public enum KernelTerm: String, CaseIterable, Sendable {
+    // Merges of the move.
+    case mergeScore = "merge_score"
+    case mergeExponent = "merge_exponent"
+    case mergeCount = "merge_count"
+    case mergeTable = "merge_table"
+    // Events.
+    case newMaxTile = "new_max_tile"
+    case goal
+    case survival
+    case illegalAction = "illegal_action"
+    case gameOver = "game_over"
+    // Potentials of the board after the spawn.
+    case emptyCells = "empty_cells"
+    case monotonicity
+    case smoothness
+    case corner
+    case cellWeights = "cell_weights"
+    case tileSum = "tile_sum"
 }
 
 /// One term of a compiled reward.
 public struct KernelRewardTerm {
-    public var kind: KernelTermKind
+    public var kind: KernelTerm
     public var weight: Double
     /// The discount of a potential.
     public var gamma = 1.0
@@ -160,7 +176,7 @@ public struct KernelRewardTerm {
     /// The weights of `cellWeights`: one integer for each cell, row by row.
     public var cellWeights: UnsafePointer<Int16>?
 
-    public init(kind: KernelTermKind, weight: Double) { (self.kind, self.weight) = (kind, weight) }
+    public init(kind: KernelTerm, weight: Double) { (self.kind, self.weight) = (kind, weight) }
 }
 
 /// A compiled reward: the terms in the order in which they are summed, then scale and clip.

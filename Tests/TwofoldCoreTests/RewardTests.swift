@@ -43,7 +43,7 @@ extension RewardSpec {
         let cells = config.rows * config.columns
         for index in spec.terms.indices {
             spec.terms[index].weight = 1
-            if Game2048.Term(rawValue: spec.terms[index].name)!.isPotential {
+            if spec.terms[index].parameters.first?.name == "gamma" {
                 spec.terms[index].parameters[0] = .init("gamma", [gamma])
             }
             if spec.terms[index].name == "cell_weights" {

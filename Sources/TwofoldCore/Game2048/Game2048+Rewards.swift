@@ -1,35 +1,18 @@
-extension Game2048 {
-    /// The reward terms of 2048. The raw values are the names in a RewardSpec. The formulas are in
-    /// docs/environments/rewards.md.
-    public enum Term: String, RewardTerm {
-        // Merges of the move.
-        case mergeScore = "merge_score"
-        case mergeExponent = "merge_exponent"
-        case mergeCount = "merge_count"
-        case mergeTable = "merge_table"
-        // Events.
-        case newMaxTile = "new_max_tile"
-        case goal
-        case survival
-        case illegalAction = "illegal_action"
-        case gameOver = "game_over"
-        // Potentials of the board after the spawn.
-        case emptyCells = "empty_cells"
-        case monotonicity
-        case smoothness
-        case corner
-        case cellWeights = "cell_weights"
-        case tileSum = "tile_sum"
+public import Kernel2048
 
-        public var isPotential: Bool {
-            switch self {
-            case .mergeScore, .mergeExponent, .mergeCount, .mergeTable, .newMaxTile, .goal, .survival,
-                .illegalAction, .gameOver:
-                false
-            case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum: true
-            }
+extension KernelTerm: RewardTerm {
+    public var isPotential: Bool {
+        switch self {
+        case .mergeScore, .mergeExponent, .mergeCount, .mergeTable, .newMaxTile, .goal, .survival,
+            .illegalAction, .gameOver:
+            false
+        case .emptyCells, .monotonicity, .smoothness, .corner, .cellWeights, .tileSum: true
         }
     }
+}
+
+extension Game2048 {
+    public typealias Term = KernelTerm
 
     /// The extra infos that a step reports if the user requests them.
     public enum ExtraInfo: String, CaseIterable, Sendable {

@@ -37,7 +37,7 @@ final class KernelReport: @unchecked Sendable {
             case .cellWeights: for cell in line.table.indices { weights[cell] = Int16(line.table[cell]) }
             default: break
             }
-            var term = KernelRewardTerm(kind: line.term.kernelKind, weight: line.weight)
+            var term = KernelRewardTerm(kind: line.term, weight: line.weight)
             (term.gamma, term.table, term.cellWeights) = (
                 line.gamma, UnsafePointer(table), UnsafePointer(weights)
             )
@@ -70,27 +70,5 @@ final class KernelReport: @unchecked Sendable {
             }
         }
         return outputs
-    }
-}
-
-extension Game2048.Term {
-    fileprivate var kernelKind: KernelTermKind {
-        switch self {
-        case .mergeScore: .mergeScore
-        case .mergeExponent: .mergeExponent
-        case .mergeCount: .mergeCount
-        case .mergeTable: .mergeTable
-        case .newMaxTile: .newMaxTile
-        case .goal: .goal
-        case .survival: .survival
-        case .illegalAction: .illegalAction
-        case .gameOver: .gameOver
-        case .emptyCells: .emptyCells
-        case .monotonicity: .monotonicity
-        case .smoothness: .smoothness
-        case .corner: .corner
-        case .cellWeights: .cellWeights
-        case .tileSum: .tileSum
-        }
     }
 }
