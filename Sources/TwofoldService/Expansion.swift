@@ -16,8 +16,7 @@ public struct Expansion: Sendable {
     /// The estimated time of the request on one thread, in nanoseconds.
     public var cost: Int { estimatedNanoseconds(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
-    /// Checks a request.
-    public init(_ request: ExpandRequest, _ service: EnvironmentService) throws(EnvironmentError) {
+    fileprivate init(_ request: ExpandRequest, _ service: EnvironmentService) throws(EnvironmentError) {
         rules = try service.boardRules(of: request.environmentID, request.game2048)
         guard request.count >= 1 else {
             throw .invalid("count", "count is 0; it must be at least 1")
@@ -43,45 +42,63 @@ public struct Expansion: Sendable {
     public func perform(
         payload: UnsafeRawBufferPointer?, replyMemory: ServedEnvironment.ReplyMemory
     ) throws(EnvironmentError) -> ExpandReply {
-        let parts = try cut(payload)
-        let boards = BoardInput(parts["boards"]!, count: count)
-        let specs: [ArraySpec]
+        var parts = try cut(payload)
+        let boards = BoardInput(parts.removeFirst(), count: count)
+        func answer(
+            _ specs: [ArraySpec], _ body: (BatchArrays) throws(EnvironmentError) -> Void
+        ) throws(EnvironmentError) -> ExpandReply {
+            let layout = BatchLayout(specs, lanes: count)
+            try body(layout.arrays(in: replyMemory(layout.size)))
+            var reply = ExpandReply()
+            reply.arrays = layout.wire
+            reply.count = UInt64(count)
+            return reply
+        }
         switch operation {
-        case .move: specs = rules.moveArrays
-        case .legal: specs = rules.legalArrays
-        case .spawn: specs = rules.spawnArrays
+        case .move:
+            return try answer(rules.moveArrays) { (arrays) throws(EnvironmentError) in
+                try rules.move(boards, actions: parts[0], into: arrays)
+            }
+        case .legal:
+            return try answer(rules.legalArrays) { (arrays) throws(EnvironmentError) in
+                try rules.legal(boards, into: arrays)
+            }
+        case .spawn:
+            return try answer(rules.spawnArrays) { (arrays) throws(EnvironmentError) in
+                try rules.spawn(boards, seeds: parts[0], into: arrays)
+            }
         case .explain:
-            let next = BoardInput(parts["next_boards"]!, count: count, field: "next_board")
-            return try explain(boards, actions: parts["actions"]!, next, replyMemory)
-        default: specs = rules.afterstateArrays
+            let next = BoardInput(parts[1], count: count, field: "next_board")
+            return try explain(boards, actions: parts[0], next, replyMemory)
+        default:
+            return try answer(rules.afterstateArrays) { (arrays) throws(EnvironmentError) in
+                try rules.afterstates(boards, into: arrays)
+            }
         }
-        let layout = BatchLayout(specs, lanes: count)
-        let arrays = layout.arrays(in: try replyMemory(layout.size))
-        switch operation {
-        case .move: try rules.move(boards, actions: parts["actions"]!, into: arrays)
-        case .legal: try rules.legal(boards, into: arrays)
-        case .spawn: try rules.spawn(boards, seeds: parts["seeds"]!, into: arrays)
-        default: try rules.afterstates(boards, into: arrays)
-        }
-        var reply = ExpandReply()
-        reply.arrays = layout.wire
-        reply.count = UInt64(count)
-        return reply
     }
 
     /// Splits the payload into the operation's arrays, without the boards that the reply does not cover.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
-    ) throws(EnvironmentError) -> [String: UnsafeRawBufferPointer] {
-        var bytesPerBoard = [("boards", rules.cells)]
+    ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
+        var announced = [("boards", rules.cells)]
         switch operation {
-        case .move: bytesPerBoard.append(("actions", 1))
-        case .spawn: bytesPerBoard.append(("seeds", 8))
-        case .explain: bytesPerBoard += [("actions", 1), ("next_boards", rules.cells)]
+        case .move: announced.append(("actions", 1))
+        case .spawn: announced.append(("seeds", 8))
+        case .explain: announced += [("actions", 1), ("next_boards", rules.cells)]
         default: break
         }
-        return try split(payload, bytesPerBoard.map { ($0, asked * $1) }).mapValues { part in
-            UnsafeRawBufferPointer(rebasing: part[..<(part.count / asked * count)])
+        let size = announced.reduce(0) { $0 + $1.1 * asked }
+        guard let payload, payload.count == size else {
+            throw .invalid(
+                "payload",
+                "the payload has \(payload?.count ?? 0) bytes; expected \(size): "
+                    + announced.map { "\($0.0) of \($0.1 * asked) bytes" }.joined(separator: ", "))
+        }
+        var start = 0
+        return announced.map { part in
+            defer { start += part.1 * asked }
+            return UnsafeRawBufferPointer(rebasing: payload[start..<start + part.1 * count])
         }
     }
 
@@ -141,5 +158,10 @@ extension EnvironmentService {
                     + "'\(environmentID.prefix(100))'")
         }
         return BoardRules(try Game2048(.init(config)), workers: workers, engine: engine)
+    }
+
+    /// Checks an expand request, which applies the rules to arrays of boards.
+    public func expansion(_ request: ExpandRequest) throws(EnvironmentError) -> Expansion {
+        try Expansion(request, self)
     }
 }

@@ -7,9 +7,12 @@ extension ServedEnvironment {
     func stepActions(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> UnsafeRawBufferPointer {
-        guard let payload, payload.count == lanes else {
+        guard let payload else {
+            throw .invalid("actions", "a step needs a payload frame: actions, uint8 [\(lanes)]")
+        }
+        guard payload.count == lanes else {
             throw .invalid(
-                "actions", "actions has \(payload?.count ?? 0) bytes; expected \(lanes): uint8 [\(lanes)]")
+                "actions", "actions has \(payload.count) bytes; expected \(lanes): uint8 [\(lanes)]")
         }
         return payload
     }
@@ -19,11 +22,27 @@ extension ServedEnvironment {
         _ request: ResetRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> ResetInput {
         let boardBytes = batch.boardSpace.shape.reduce(1, *)
-        let arrays = [
-            (request.seeds, "seeds", 8), (request.mask, "mask", 1), (request.boards, "boards", boardBytes),
-        ]
-        let parts = try split(payload, arrays.filter(\.0).map { ($1, lanes * $2) })
-        return ResetInput(seeds: parts["seeds"], mask: parts["mask"], boards: parts["boards"])
+        var announced: [String] = []
+        var size = 0
+        func announce(_ isThere: Bool, _ name: String, bytesPerLane: Int) -> Range<Int>? {
+            guard isThere else { return nil }
+            announced.append("\(name) of \(lanes * bytesPerLane) bytes")
+            size += lanes * bytesPerLane
+            return size - lanes * bytesPerLane..<size
+        }
+        let seeds = announce(request.seeds, "seeds", bytesPerLane: 8)
+        let mask = announce(request.mask, "mask", bytesPerLane: 1)
+        let boards = announce(request.boards, "boards", bytesPerLane: boardBytes)
+        guard (payload?.count ?? 0) == size else {
+            throw .invalid(
+                "payload",
+                "the reset's payload has \(payload?.count ?? 0) bytes; expected \(size): "
+                    + (announced.isEmpty ? "the request has no arrays" : announced.joined(separator: ", ")))
+        }
+        func part(_ range: Range<Int>?) -> UnsafeRawBufferPointer? {
+            range.map { UnsafeRawBufferPointer(rebasing: payload![$0]) }
+        }
+        return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
     }
 
     /// Reads lane numbers from an array. Returns all lanes if there is no array.
@@ -33,31 +52,18 @@ extension ServedEnvironment {
             throw .invalid("lanes", "lanes has \(bytes.count) bytes; uint64 numbers need 8 each")
         }
         guard !bytes.isEmpty else { throw .invalid("lanes", "lanes is empty; expected at least one") }
-        guard bytes.count / 8 <= lanes else {
-            throw .invalid(
-                "lanes", "lanes contains \(bytes.count / 8) numbers; the session has only \(lanes) lanes")
-        }
-        let numbers = try numbers(bytes, "lanes", below: lanes)
         var isNamed = [Bool](repeating: false, count: lanes)
-        for lane in numbers {
-            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) occurs twice") }
-            isNamed[lane] = true
-        }
-        return numbers
-    }
-
-    /// Reads an array of uint64, which must all be below `limit`.
-    private func numbers(
-        _ bytes: UnsafeRawBufferPointer, _ field: String, below limit: Int
-    ) throws(EnvironmentError) -> [Int] {
         var numbers: [Int] = []
-        numbers.reserveCapacity(bytes.count / 8)
+        numbers.reserveCapacity(min(bytes.count / 8, lanes))
         for offset in stride(from: 0, to: bytes.count, by: 8) {
             let number = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-            guard number < UInt64(limit) else {
-                throw .invalid(field, "\(field) contains \(number); each number must be less than \(limit)")
+            guard number < UInt64(lanes) else {
+                throw .invalid("lanes", "lanes contains \(number); the lanes are 0...\(lanes - 1)")
             }
-            numbers.append(Int(number))
+            let lane = Int(number)
+            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) occurs twice") }
+            isNamed[lane] = true
+            numbers.append(lane)
         }
         return numbers
     }
@@ -77,44 +83,46 @@ extension ServedEnvironment {
                 "the request restores \(request.count) of \(lanes) lanes, but does not say which: send lanes")
         }
         let count = Int(request.count)
-        let arrays = [(request.lanes, "lanes"), (request.rows, "rows"), (request.seeds, "seeds")]
-            .filter(\.0).map { ($1, 8 * count) }
-        let blob = ("blob", max(0, payload.count - arrays.count * 8 * count))
-        let parts = try split(payload, arrays + [blob])
-        let (records, streams, returns) = try snapshotFormat.open(parts["blob"]!)
+        var start = 0
+        func next(_ isThere: Bool) throws(EnvironmentError) -> UnsafeRawBufferPointer? {
+            guard isThere else { return nil }
+            guard payload.count >= start + 8 * count else {
+                throw .invalid(
+                    "payload", "the restore's payload has \(payload.count) bytes, too few for its arrays")
+            }
+            defer { start += 8 * count }
+            return UnsafeRawBufferPointer(rebasing: payload[start..<start + 8 * count])
+        }
+        let (named, rows, seeds) = (
+            try next(request.lanes), try next(request.rows), try next(request.seeds)
+        )
+        let (records, streams, returns) = try snapshotFormat.open(
+            UnsafeRawBufferPointer(rebasing: payload[start...]))
         let held = records.count / snapshotFormat.recordSize
         guard request.rows || held == count else {
             throw .invalid("blob", "the blob has \(held) lanes; the request restores \(count)")
         }
         let input = RestoreInput(
-            lanes: try laneNumbers(parts["lanes"]),
-            rows: try parts["rows"].map { (rows) throws(EnvironmentError) in
-                try numbers(rows, "rows", below: held)
-            } ?? Array(0..<count),
-            seeds: parts["seeds"], records: records, returns: returns)
+            lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
+            seeds: seeds, records: records, returns: returns)
         return (input, streams)
     }
-}
 
-/// Splits a payload into consecutive arrays of these sizes in bytes. Throws if their sizes are not the payload's size.
-func split(
-    _ payload: UnsafeRawBufferPointer?, _ arrays: [(name: String, bytes: Int)]
-) throws(EnvironmentError) -> [String: UnsafeRawBufferPointer] {
-    let size = arrays.reduce(0) { $0 + $1.bytes }
-    guard (payload?.count ?? 0) == size else {
-        let list = arrays.map { "\($0.name) of \($0.bytes) bytes" }.joined(separator: ", ")
-        throw .invalid(
-            "payload",
-            "the payload has \(payload?.count ?? 0) bytes; expected \(size): "
-                + (arrays.isEmpty ? "the request has no arrays" : list))
+    private func rowNumbers(
+        _ bytes: UnsafeRawBufferPointer?, count: Int, held: Int
+    ) throws(EnvironmentError) -> [Int] {
+        guard let bytes else { return Array(0..<count) }
+        var rows: [Int] = []
+        rows.reserveCapacity(count)
+        for index in 0..<count {
+            let row = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
+            guard row < UInt64(held) else {
+                throw .invalid("rows", "rows contains \(row); the blob has only \(held) rows")
+            }
+            rows.append(Int(row))
+        }
+        return rows
     }
-    var parts: [String: UnsafeRawBufferPointer] = [:]
-    var end = 0
-    for (name, bytes) in arrays {
-        parts[name] = UnsafeRawBufferPointer(rebasing: payload![end..<end + bytes])
-        end += bytes
-    }
-    return parts
 }
 
 extension EnvironmentError {

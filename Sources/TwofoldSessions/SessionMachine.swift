@@ -102,7 +102,7 @@ package final class SessionMachine {
             guard phase < .refusing else { throw .stopping }
             guard expansionsInProgress < Self.maxExpansions else { throw .tooMany(Self.maxExpansions) }
             let expansion: Expansion
-            do throws(EnvironmentError) { expansion = try Expansion(expand, service) } catch {
+            do throws(EnvironmentError) { expansion = try service.expansion(expand) } catch {
                 throw ServiceError(error)
             }
             let work = Work(

@@ -22,7 +22,7 @@ import TwofoldTestSupport
     ) throws -> (ExpandReply, [UInt8]?) {
         var memory: UnsafeMutableRawBufferPointer?
         defer { memory?.deallocate() }
-        let expansion = try Expansion(request, service(limits: limits))
+        let expansion = try service(limits: limits).expansion(request)
         func perform(_ payload: UnsafeRawBufferPointer?) throws -> ExpandReply {
             try expansion.perform(payload: payload) { size in
                 if memory != nil { Issue.record("memory was requested twice") }
