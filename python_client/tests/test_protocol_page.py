@@ -202,7 +202,7 @@ RULE = re.compile(r'Rule\("(\w+)"')
 NUMBER = re.compile(r'checked\([^",]+, "([^"]+)"')
 TABLE = re.compile(r'let field = "([^"]+)"')
 BOARDS = re.compile(r'field: String = "(\w+)"')
-OPTIMUM = re.compile(r'table\(of: \w+, for: "(\w+)"')
+OPTIMUM = re.compile(r'table\(of: [\w.]+, for: "(\w+)"')
 VARIABLES = {"String(name)": RULE, "field": NUMBER, "boards.field": BOARDS, "argument": OPTIMUM}
 
 # A code and a field.
