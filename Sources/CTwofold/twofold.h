@@ -14,7 +14,8 @@
 // Dispatch spreads batches over threads. If the process can't start threads, or has no free file descriptor, the
 // first large batches run on the calling thread. In a process that was forked after this library was used, all
 // batches do. Such a process must not use its parent's services; it creates its own. A process must not fork while
-// its first `twofold_create` or `twofold_learn` is running, because the call's locks would stay locked in the child.
+// its first `twofold_create`, `twofold_learn` or expectimax search is running, because the call's locks would stay
+// locked in the child.
 #ifndef TWOFOLD_H
 #define TWOFOLD_H
 

@@ -51,15 +51,20 @@ final class EmbeddedService: @unchecked Sendable {
         var request = Request()
         request.session = Data(count: 16)
         request.epoch = 1
+        var reset = ResetRequest()
+        reset.seeds = true
+        func zeros(_ count: Int) -> Frame {
+            [UInt8](repeating: 0, count: count).withUnsafeBytes(Frame.init(copying:))
+        }
         let requests: [(Request.OneOf_Op, Frame?)] = [
-            (.create(create), nil), (.reset(.init()), nil),
-            (.step(.init()), [UInt8(0)].withUnsafeBytes(Frame.init(copying:))), (.close(.init()), nil),
+            (.create(create), nil), (.reset(reset), zeros(8)), (.step(.init()), zeros(1)),
+            (.close(.init()), nil),
         ]
-        for (op, actions) in requests {
+        for (op, payload) in requests {
             request.seq += 1
             request.op = op
             request.frame.withUnsafeBytes { header in
-                _ = call(number, Frame(ofCaller: header), actions, memory: nil)?.reply.header
+                _ = call(number, Frame(ofCaller: header), payload, memory: nil)?.reply.header
             }
         }
     }

@@ -50,7 +50,7 @@ struct Ping: ParsableCommand {
             print("not ready: \(endpoint): \(reason)")
             if !live { throw ExitCode(2) }
         case .silent:
-            print("no answer from \(endpoint) in \(timeout) s; `twofold doctor` finds the reason")
+            print("no answer from \(endpoint) in \(timeout) s; `twofold doctor \(endpoint)` finds the reason")
             throw ExitCode(1)
         }
     }

@@ -152,6 +152,21 @@ import TwofoldCore
         try data.write(to: URL(filePath: path))
     }
 
+    @Test func `a log with a board twice is refused, and the error names its folder`() throws {
+        let directory = try stopped()
+        try changeLog(in: directory) { data in
+            let count = data.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: 16, as: Int.self) }
+            var layer = [UInt8](data[..<(32 + 8 * count)]) + [UInt8](data[32..<40])
+            layer.withUnsafeMutableBytes { $0.storeBytes(of: count + 1, toByteOffset: 16, as: Int.self) }
+            let checksum = layer.withUnsafeBytes { WordChecksum.of($0) }
+            layer += withUnsafeBytes(of: checksum.littleEndian) { [UInt8]($0) }
+            data.replaceSubrange(..<(40 + 8 * count), with: layer)
+        }
+        let error = #expect(throws: OptimumFailure.self) { try solve(.board(2, 3), in: directory) }
+        let logs = try directory.path(of: .board(2, 3)) + ".part"
+        #expect(error?.description.contains("so the log in '\(logs)' is damaged") == true)
+    }
+
     @Test(arguments: [8, 16, 24])
     func `a damaged layer is cut off, whatever its header contains`(word: Int) throws {
         for value in [UInt64.max, 1 << 63, 0xffff_ffff, 1 << 32] {

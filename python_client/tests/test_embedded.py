@@ -369,6 +369,16 @@ def test_the_first_environment_imports_no_module() -> None:
     assert output == "[]\n"
 
 
+def test_the_start_of_the_library_leaves_no_session_open() -> None:
+    output, _ = run(
+        "env = twofold.Game2048VectorEnv(10); env.reset(seed=0)\n"
+        "print(env.step(np.zeros(10, int))[0].shape)\n",
+        TWOFOLD_MAX_SESSIONS="1",
+        TWOFOLD_MAX_BOARDS="10",
+    )
+    assert output == "(10, 4, 4)\n"
+
+
 def test_several_threads_play_in_a_forked_child() -> None:
     output, _ = run(
         "from concurrent.futures import ThreadPoolExecutor\n"

@@ -5,8 +5,8 @@ public import TwofoldCore
 ///
 ///     forward ──► boards of each layer (log) ──► backward ──► table
 ///
-/// An interrupted solver finds no board again that is in its log, in a folder next to the table. It computes all values
-/// again. The solver's memory holds one bit for each possible board, then the table and one number for each board in it.
+/// A solver that was interrupted reads the boards in its log, which is in a folder next to the table, and computes all
+/// values again. The solver's memory holds one bit for each possible board, then the table and one number for each board in it.
 public struct OptimumSolver: Sendable {
     /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {
