@@ -36,6 +36,8 @@ class ActionLog:
 class ActionRecorder:
     """An observer that writes an `ActionLog`.
 
+    Until a game ends, its actions are in a table with one row per step and one column per lane.
+
     Attributes:
         log: The log of the games that have ended.
     """
@@ -48,22 +50,32 @@ class ActionRecorder:
         rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
         self.log = ActionLog(rules)
         self._game = game
-        # The actions since the oldest unfinished game began, (T, N) each.
-        self._parts: list[NDArray[np.uint8]] = []
-        self._first = np.zeros(envs.num_envs, np.int64)  # the first step of each lane's game
+        self._table = np.zeros((256, envs.num_envs), np.uint8)
+        self._next = 0
+        self._first = np.zeros(envs.num_envs, np.int64)  # the first row of each lane's game
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the actions of a segment's steps, and logs the games that ended."""
-        self._parts.append(self._game.to_server(segment.actions).astype(np.uint8))
-        if not len(segment.ended):
-            return
-        actions = np.concatenate(self._parts)
+        """Adds the actions of a segment's steps to the table, and logs the games that ended."""
+        actions = segment.actions
+        end = self._next + len(actions)
+        if end > len(self._table):
+            oldest = int(self._first[schedule.active].min())
+            kept = self._table[oldest : self._next]
+            is_half_free = 2 * len(kept) < len(self._table)
+            size = len(self._table) * (1 if is_half_free else 2)
+            self._table = np.zeros((size, self._table.shape[1]), np.uint8)
+            self._table[: len(kept)] = kept
+            self._first -= oldest
+            end -= oldest
+        self._table[end - len(actions) : end] = self._game.to_server(actions)
+        self._next = end
+        if len(segment.ended):
+            self._end(segment, schedule)
+
+    def _end(self, segment: Segment, schedule: Schedule) -> None:
         lanes, lengths = segment.ended, segment.results["episode_length"]
         seeds = schedule.lane_seeds.games[lanes]
         for lane, seed, length in zip(lanes, seeds, lengths, strict=True):
             first = self._first[lane]
-            self.log.games[int(seed)] = pack_actions(actions[first : first + length, lane])
-        self._first[lanes] = len(actions)
-        oldest = int(self._first[schedule.active].min())
-        self._parts = [actions[oldest:]]
-        self._first -= oldest
+            self.log.games[int(seed)] = pack_actions(self._table[first : first + length, lane])
+        self._first[lanes] = self._next
