@@ -31,8 +31,8 @@ public struct OptimumSolver: Sendable {
         self.workers = workers
     }
 
-    /// Returns the table in `directory` after checking it. If there is none, first solves the problem, reports the
-    /// progress to `report`, and writes the table to `directory`.
+    /// Returns the checked table in `directory`. A missing table is computed and written first, and `report` gets the
+    /// progress.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
