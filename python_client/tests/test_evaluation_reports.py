@@ -241,7 +241,7 @@ def test_the_plot_shows_names_as_they_are_written(tmp_path: Path) -> None:
 
 def test_the_rule_card_shows_rules_and_means() -> None:
     class Searching:
-        card = {  # noqa: RUF012
+        card = {  # noqa: RUF012 - as users write it
             "search_max_layers": 2,
             "symmetry_averaging": True,
             "weights_mb": 1.5,
