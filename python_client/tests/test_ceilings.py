@@ -248,10 +248,12 @@ def test_an_argument_that_is_not_the_games_is_refused(name: str) -> None:
     [
         {"merge_score": 1},
         {"mismatch": {"weight": -1, "gamma": 0.9}},
+        {},
+        {"terms": {"match": 1}, "clip": (1, -1)},
     ],
     ids=str,
 )
-def test_terms_that_the_environment_refuses_have_no_ceiling(reward: Any) -> None:
+def test_rewards_that_the_environment_refuses_have_no_ceiling(reward: Any) -> None:
     arguments: Any = {"size": (2, 2), "max_episode_steps": 10, "reward": reward}
     with pytest.raises(errors.InvalidArgument) as expected:
         twofold.ConcentrationVectorEnv(1, endpoint="embedded", **arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -149,9 +150,15 @@ def _step_rewards(game: Concentration) -> StepRewards:
     """Returns the rewards of the four kinds of steps. See the page "Rewards"."""
     spec = game.request.reward if game.request.HasField("reward") else reward_spec(_DEFAULT)
     assert spec is not None
+    # No service may be available here to refuse the reward.
+    if not spec.terms:
+        raise InvalidArgument("the reward has no terms; expected at least one", field="reward")
+    low = spec.clip_low if spec.HasField("clip_low") else -math.inf
+    high = spec.clip_high if spec.HasField("clip_high") else math.inf
+    if low > high:
+        raise _arguments.wrong("reward.clip", (low, high), "a lower bound up to the upper bound")
     weights = dict.fromkeys((*_TERMS, *_ABSENT), 0.0)
     for term in spec.terms:
-        # No service may be available here to refuse the reward.
         if term.name not in weights:
             known = ", ".join(weights)
             raise InvalidArgument(
@@ -168,8 +175,7 @@ def _step_rewards(game: Concentration) -> StepRewards:
     def reward(*terms: str) -> float:
         total = sum(weights[term] for term in terms)
         total *= spec.scale if spec.HasField("scale") else 1.0
-        total = max(total, spec.clip_low) if spec.HasField("clip_low") else total
-        return min(total, spec.clip_high) if spec.HasField("clip_high") else total
+        return min(max(total, low), high)
 
     return StepRewards(
         first=reward("survival"),
