@@ -140,8 +140,9 @@ class Simulation:
         except Violation as violation:
             return str(violation)
         except Exception as error:
-            # Any exception becomes a violation, which is reported with the seed.
-            return "".join(traceback.format_exception(error))
+            # Any exception becomes a violation, which is reported with the seed. Its first line
+            # says what happened, because reports of planted defects show only that line.
+            return f"{error!r}\n" + "".join(traceback.format_exception(error))
         return None
 
     @contextlib.contextmanager
