@@ -185,7 +185,8 @@ def optimum() -> list[Row]:
                 "board": board,
                 "boards": found["states"],
                 "terminal": found["terminal"],
-                "score": found["score"],
+                # Exact, whereas play chooses actions by the table's rounded values.
+                "score": found["value"],
                 "moves": found["moves"],
                 "tiles": [tiles[-1], tiles[-2]],
                 "megabytes": float(f"{found['bytes'] / 1e6:.2g}"),
