@@ -145,6 +145,7 @@ final class SimulatedServer {
     private let directory: StateDirectory?
     private var idleCheck: IdleCheck?
     private var lastTurn = 0
+    private var isAskedToStop = false
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
@@ -360,7 +361,8 @@ final class SimulatedServer {
 
     func stall(for time: Int) { pausedUntil = world.now + time }
 
-    /// Performs the loop's work between messages: continues a shutdown, or ends idle sessions.
+    /// Performs the loop's work between messages: continues a shutdown, or ends idle sessions. As in the loop, a check
+    /// for idle sessions comes before a shutdown.
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
@@ -375,15 +377,19 @@ final class SimulatedServer {
                 return scheduleTurn(after: min(until - world.moment, .milliseconds(10)))
             }
             end()
-        } else if idleCheck != nil {
-            endIdle()
-            scheduleTurn(after: idleCheck!.interval)
+        } else {
+            if idleCheck != nil { endIdle() }
+            if isAskedToStop {
+                beginStop()
+            } else if let idleCheck {
+                scheduleTurn(after: idleCheck.interval)
+            }
         }
     }
 
     private func endIdle() {
-        let timeout = idleCheck!.timeout
-        world.oracle.turned(self, after: .nanoseconds(world.now - lastTurn), timeout)
+        let (timeout, elapsed) = (idleCheck!.timeout, Duration.nanoseconds(world.now - lastTurn))
+        world.oracle.turned(self, after: elapsed, timeout)
         lastTurn = world.now
         let expired = machine.statistics.counters.sessionsExpired
         machine.handle(
@@ -394,7 +400,10 @@ final class SimulatedServer {
             world.reach(.idleExpired)
             world.oracle.expired(on: self, after: timeout, still: Set(open.map(\.id)))
         }
-        world.oracle.checkIdle(open.filter(\.isIdle).map(\.id), on: self, timeout)
+        // A check soon after the last one, or after a pause, leaves idle sessions to the next check.
+        if (idleCheck!.interval...timeout / 2).contains(elapsed) {
+            world.oracle.checkIdle(open.filter(\.isIdle).map(\.id), on: self, timeout)
+        }
         checkSessions()
     }
 
@@ -407,9 +416,14 @@ final class SimulatedServer {
 
     func isOpen(_ session: SessionID) -> Bool { machine.ledger.openEntries.contains { $0.id == session } }
 
-    /// Asks the server to stop.
+    /// Asks the server to stop. A paused server notices this after the pause.
     func stop() {
-        guard stopping == nil, !hasEnded else { return }
+        guard !isAskedToStop, !hasEnded else { return }
+        isAskedToStop = true
+        turn()
+    }
+
+    private func beginStop() {
         machine.service.phase.enter(.draining)
         if machine.inProgress > 0 { world.reach(.stoppedDuringJob) }
         stopping = (Stop(at: world.moment), world.moment + .milliseconds(100))
