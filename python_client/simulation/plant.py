@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -78,7 +79,10 @@ def search(arguments: list[str]) -> tuple[str, float]:
     }
     began = time.monotonic()
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
-    return done.stdout + done.stderr, time.monotonic() - began
+    output, seconds = done.stdout + done.stderr, time.monotonic() - began
+    if done.returncode < 0:
+        output += f"\nviolation: the process ended with {signal.Signals(-done.returncode).name}\n"
+    return output, seconds
 
 
 def new_runs(defect: Defect, seconds: float) -> list[str]:
