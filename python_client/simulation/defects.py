@@ -568,9 +568,14 @@ PAST = (
     Defect(
         "a discard leaves the step open",
         "python_client/src/twofold/envs/vector.py",
-        "                if self._session.unreturned_step is not None:\n"
-        "                    raise\n",
-        "                pass\n",
+        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted)",
+        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted, ConnectionError)",
+    ),
+    Defect(
+        "a discard hides that another server does not know the boards",
+        "python_client/src/twofold/envs/vector.py",
+        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted)",
+        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted, LookupError)",
     ),
 )
 

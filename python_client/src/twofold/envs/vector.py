@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, NoReturn
@@ -25,7 +26,7 @@ from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
 from twofold.envs.seeding import BoardSeeds, Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.envs.settings import Settings
-from twofold.errors import InvalidArgument, ProtocolError, RequestError
+from twofold.errors import FailedPrecondition, InvalidArgument, ProtocolError, ResourceExhausted
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 from twofold.policies.choosers import OpenChooser, PolicyLike
@@ -340,15 +341,13 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Finishes a step that has not returned its results, if any, and discards the results.
 
         Raises:
-            PermissionDenied, ShuttingDown, NotFound, TransportError: No answer has come yet.
+            PermissionDenied, ShuttingDown, TransportError: No answer has come yet.
+            NotFound, OutOfSequence, StaleEpoch: The boards are lost, or belong to another client.
         """
         if self._session.unreturned_step is not None:
-            try:
+            # A refused step changed nothing.
+            with contextlib.suppress(FailedPrecondition, InvalidArgument, ResourceExhausted):
                 self._session.collect()
-            except RequestError:
-                # A refused step changed nothing, unless another server may still execute it.
-                if self._session.unreturned_step is not None:
-                    raise
 
     @exactly_once
     def snapshot(self, lanes: ArrayLike | None = None) -> bytes:
