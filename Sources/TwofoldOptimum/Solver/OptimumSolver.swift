@@ -6,7 +6,8 @@ public import TwofoldCore
 ///     forward ──► boards of each layer (log) ──► backward ──► table
 ///
 /// A solver that was interrupted reads the boards in its log, which is in a folder next to the table, and computes all
-/// values again. The solver's memory holds one bit for each possible board, then the table and one number for each board in it.
+/// values again. The solver's memory holds one bit for each possible board, then the table and one number for each board
+/// in it.
 public struct OptimumSolver: Sendable {
     /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {
