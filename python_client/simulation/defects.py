@@ -568,14 +568,14 @@ PAST = (
     Defect(
         "a discard leaves the step open",
         "python_client/src/twofold/envs/vector.py",
-        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted)",
-        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted, ConnectionError)",
+        "suppress(*REFUSED)",
+        "suppress(*REFUSED, ConnectionError)",
     ),
     Defect(
         "a discard hides that another server does not know the boards",
         "python_client/src/twofold/envs/vector.py",
-        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted)",
-        "suppress(FailedPrecondition, InvalidArgument, ResourceExhausted, LookupError)",
+        "suppress(*REFUSED)",
+        "suppress(*REFUSED, LookupError)",
     ),
 )
 

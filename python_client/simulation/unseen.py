@@ -105,7 +105,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "copies of a request refused for lack of resources are not shut out",
             _LINK,
-            "isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))",
+            "isinstance(error, REFUSED)",
             "isinstance(error, (InvalidArgument, FailedPrecondition))",
         ),
         Defect(

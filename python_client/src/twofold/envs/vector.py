@@ -17,6 +17,7 @@ from typing_extensions import Self, Unpack
 from twofold import _arguments
 from twofold.client.payloads import Layout, make_space
 from twofold.client.session import Session, exactly_once, in_parts, waiting
+from twofold.client.session.link import REFUSED
 from twofold.envs import rollouts, snapshots
 from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, Episodes
@@ -26,7 +27,7 @@ from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
 from twofold.envs.seeding import BoardSeeds, Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.envs.settings import Settings
-from twofold.errors import FailedPrecondition, InvalidArgument, ProtocolError, ResourceExhausted
+from twofold.errors import InvalidArgument, ProtocolError
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 from twofold.policies.choosers import OpenChooser, PolicyLike
@@ -346,7 +347,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """
         if self._session.unreturned_step is not None:
             # A refused step changed nothing.
-            with contextlib.suppress(FailedPrecondition, InvalidArgument, ResourceExhausted):
+            with contextlib.suppress(*REFUSED):
                 self._session.collect()
 
     @exactly_once

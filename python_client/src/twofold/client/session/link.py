@@ -23,6 +23,9 @@ from twofold.v1 import environment_pb2 as environment
 
 CLOSE = Operation.of(envelope.Request(close={}))
 
+REFUSED = (FailedPrecondition, InvalidArgument, ResourceExhausted)
+"""The errors after which a request has changed nothing, unless a duplicate of it is executed."""
+
 
 class Link:
     """One session's connection to its service. It turns error replies into exceptions.
@@ -138,8 +141,7 @@ class Link:
         """
         if isinstance(error, Conflict):
             return error.field == "seq"
-        is_final = isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))
-        return is_final and self.carrier.was_repeated
+        return isinstance(error, REFUSED) and self.carrier.was_repeated
 
     def _shut_copies_out(
         self, slot: str, seq: int, deadline: float, into: Buffer | None
